@@ -3,7 +3,6 @@
 #include <bit>
 
 #include "../weft/common.h"
-#include "engine.h"
 #include "fields.h"
 
 namespace weft::serve {
@@ -48,60 +47,11 @@ std::vector<std::uint32_t> ids_of_input(const Json& input, const std::string& fi
 
 }  // namespace
 
-// With mutex_ held.
-void Embedder::check_open() const {
-  if (!broken_.empty()) throw Unavailable(Unavailable::Reason::failed, broken_);
-  if (closing_) throw Unavailable(Unavailable::Reason::closing, "the server is shutting down");
-}
-
-Embedder::Place::Place(Embedder& embedder) : embedder_(embedder) {
-  const std::lock_guard lock(embedder.mutex_);
-  embedder.check_open();
-  if (embedder.requests_ >= embedder.most_requests_)
-    throw Unavailable(Unavailable::Reason::queue_full,
-                      cli::format("one request is being answered and %u are waiting, which is the most",
-                                  embedder.most_requests_ - 1));
-  ++embedder.requests_;
-}
-
-Embedder::Place::~Place() {
-  const std::lock_guard lock(embedder_.mutex_);
-  --embedder_.requests_;
-}
-
 std::vector<float> Embedder::Place::embed(const std::vector<std::uint32_t>& ids) {
-  const std::lock_guard turn(embedder_.turn_);
-  {
-    const std::lock_guard lock(embedder_.mutex_);
-    embedder_.check_open();
-  }
-  const auto run = [&] {
+  return place_.run(embedder_.model_, [&] {
     embedder_.encoder_.run(ids);
     return embedder_.encoder_.embedding();
-  };
-  try {
-    return run();
-  } catch (const api::Failure& failure) {
-    if (failure.status() != WEFT_DEVICE_LOST) throw;
-  }
-  try {
-    embedder_.model_.recover();
-  } catch (const api::Failure& failure) {
-    const std::lock_guard lock(embedder_.mutex_);
-    embedder_.broken_ = failure.what();
-    throw;
-  }
-  return run();
-}
-
-void Embedder::close() {
-  const std::lock_guard lock(mutex_);
-  closing_ = true;
-}
-
-std::string Embedder::broken() const {
-  const std::lock_guard lock(mutex_);
-  return broken_;
+  });
 }
 
 EmbeddingRequest parse_embeddings(const std::string& body, const ModelFacts& facts, const api::Model& model) {

@@ -1,9 +1,7 @@
 // Embeddings of texts, with a model that has an encoder.
 #pragma once
 
-#include <mutex>
-
-#include "protocol.h"
+#include "line.h"
 
 namespace weft::serve {
 
@@ -14,39 +12,26 @@ class Embedder {
  public:
   // queue: requests that may wait while one is answered. The model outlives it. Throws api::Failure if the model has no
   // encoder.
-  Embedder(api::Model& model, std::uint32_t queue) : model_(model), most_requests_(queue + 1), encoder_(model) {}
+  Embedder(api::Model& model, std::uint32_t queue) : model_(model), line_(queue), encoder_(model) {}
 
   // A request among those that take turns. Throws Unavailable.
   class Place {
    public:
-    explicit Place(Embedder& embedder);
-    ~Place();
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-    // The vector of an input with the model's special tokens. Opens a lost device again. Throws Unavailable and
-    // api::Failure.
+    explicit Place(Embedder& embedder) : embedder_(embedder), place_(embedder.line_) {}
+    // The vector of an input with the model's special tokens. Throws as Line::Place::run.
     std::vector<float> embed(const std::vector<std::uint32_t>& ids);
 
    private:
     Embedder& embedder_;
+    Line::Place place_;
   };
 
-  void close();  // ends all requests after their present input, and takes no more
-  // Why no request can be answered any more; empty: they can.
-  std::string broken() const;
+  void close() { line_.close(); }  // ends all requests after their present input, and takes no more
+  std::string broken() const { return line_.broken(); }
 
  private:
-  void check_open() const;
-
   api::Model& model_;
-  const std::uint32_t most_requests_;
-
-  mutable std::mutex mutex_;  // of what follows
-  std::uint32_t requests_ = 0;
-  bool closing_ = false;
-  std::string broken_;
-
-  std::mutex turn_;  // of the encoder
+  Line line_;
   api::Encoder encoder_;
 };
 

@@ -15,10 +15,12 @@ class Models::Served {
   Served(const cli::ModelArgs& args, const std::string& name, const Options& options, Metrics& metrics, States* states)
       : model_(cli::load_model(args)) {
     const weft_model_info info = model_.info();
-    if (info.reads_prompt_apart)
+    const bool hears = std::string_view(info.family) == "whisper";
+    if (info.reads_prompt_apart && !hears)
       throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot be served", "model", "weft generate uses it");
     ModelFacts facts = {name, info.vocab_size, info.max_context, options.sessions, info.width};
-    if (make_embedder(options.queue)) {
+    if (hears) transcriber_.emplace(model_, options.queue);
+    if (hears || make_embedder(options.queue)) {
       if (args.ctx) throw cli::UsageError("--ctx", "an encoder's input has its own limit");
       if (options.speculation != WEFT_SPECULATE_OFF) throw cli::UsageError("--speculate", "an encoder writes no text");
       if (!options.lora.empty()) throw cli::UsageError("--lora", "an encoder takes no adapter");
@@ -29,7 +31,8 @@ class Models::Served {
                       adapter_ ? &*adapter_ : nullptr, options.token_share);
       conversations_.emplace(model_);
     }
-    loaded_.emplace(Loaded{model_, facts, engine_ ? &*engine_ : nullptr, embedder_ ? &*embedder_ : nullptr, states,
+    loaded_.emplace(Loaded{model_, facts, engine_ ? &*engine_ : nullptr, embedder_ ? &*embedder_ : nullptr,
+                           transcriber_ ? &*transcriber_ : nullptr, states,
                            conversations_ ? &*conversations_ : nullptr});
   }
 
@@ -38,6 +41,7 @@ class Models::Served {
   void close() {
     if (engine_) engine_->close();
     if (embedder_) embedder_->close();
+    if (transcriber_) transcriber_->close();
   }
 
  private:
@@ -56,6 +60,7 @@ class Models::Served {
   std::optional<api::Adapter> adapter_;
   std::optional<Engine> engine_;
   std::optional<Embedder> embedder_;
+  std::optional<Transcriber> transcriber_;
   std::optional<Conversations> conversations_;
   std::optional<Loaded> loaded_;
 };

@@ -14,6 +14,7 @@
 #include "conversation.h"
 #include "embeddings.h"
 #include "engine.h"
+#include "transcriptions.h"
 
 namespace weft::serve {
 
@@ -23,11 +24,14 @@ struct Loaded {
   ModelFacts facts;
   Engine* engine;                      // nullptr: it does not write
   Embedder* embedder;                  // nullptr: it has no encoder
+  Transcriber* transcriber;            // nullptr: it does not hear
   States* states;                      // nullptr: there are no slots
   const Conversations* conversations;  // of a model that writes
 
   // Why no request can be answered any more; empty: they can.
-  std::string broken() const { return engine ? engine->broken() : embedder->broken(); }
+  std::string broken() const {
+    return engine ? engine->broken() : embedder ? embedder->broken() : transcriber->broken();
+  }
 };
 
 class Models {

@@ -17,6 +17,7 @@
 namespace weft::serve {
 namespace {
 
+constexpr std::string_view kTranscriptions = "/v1/audio/transcriptions", kTranslations = "/v1/audio/translations";
 constexpr std::string_view kMessages = "/v1/messages", kCountTokens = "/v1/messages/count_tokens";
 
 // "[::1]:8080" -> "::1", "localhost:80" -> "localhost"
@@ -36,13 +37,16 @@ RequestError bad_request(int status, const std::string& code, const std::string&
   return RequestError(status, "invalid_request_error", code, message);
 }
 
+bool takes_recording(const std::string& path) { return path == kTranscriptions || path == kTranslations; }
+
 // Refuses a body that will be of no use, before it is read.
 void check_body_headers(const HttpRequest& request) {
   const std::string* type = request.header("Content-Type");
   std::string_view media = type ? std::string_view(*type).substr(0, type->find(';')) : "";
   media = media.substr(0, media.find_last_not_of(" \t") + 1);
-  if (!same_word(media, "application/json"))
-    throw bad_request(415, "unsupported_media_type", "The Content-Type must be application/json.");
+  const std::string wanted = takes_recording(request.path) ? "multipart/form-data" : "application/json";
+  if (!same_word(media, wanted))
+    throw bad_request(415, "unsupported_media_type", "The Content-Type must be " + wanted + ".");
   if (request.header("Content-Encoding"))
     throw bad_request(415, "unsupported_encoding", "A Content-Encoding is not supported.");
   if (!request.header("Content-Length") && !request.header("Transfer-Encoding"))
@@ -155,6 +159,7 @@ HttpResponse Service::post_path(HttpRequest& request, HttpClient& client,
   if (path == "/v1/responses") return complete(request, client, Form::response, turn, ready, record);
   if (path == kMessages) return complete(request, client, Form::message, turn, ready, record);
   if (path == kCountTokens) return count_tokens(request, *ready);
+  if (takes_recording(path)) return transcribe(request, client, turn, *ready, *record);
   if (path == "/v1/embeddings") return embed(request, client, turn, *ready, *record);
   if (path == "/tokenize") return tokenize(request, *ready);
   if (path == "/detokenize") return detokenize(request, *ready);
@@ -171,7 +176,10 @@ Models& Service::models() const {
 std::shared_ptr<const Loaded> Service::asked_model(const HttpRequest& request, const HttpClient& client) const {
   Models& all = models();
   std::string name;
-  if (all.several()) {
+  if (all.several() && takes_recording(request.path)) {
+    for (const FormPart& part : parse_form(*request.header("Content-Type"), request.body))
+      if (part.name == "model") name = part.content.substr(0, 256);
+  } else if (all.several()) {
     const Json body = parse_body(request.body);
     Fields fields(body, "");
     name = fields.text("model").value_or("");
@@ -213,9 +221,9 @@ std::shared_ptr<KeyUse> Service::key_of(const HttpRequest& request) const {
 
 // An answer that needs no body; nothing: the body decides. Throws RequestError.
 std::optional<HttpResponse> Service::read_path(const HttpRequest& request) const {
-  static constexpr std::string_view kPosts[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses",
-                                                "/v1/embeddings",       "/tokenize",       "/detokenize",
-                                                "/apply-template",      kMessages,         kCountTokens};
+  static constexpr std::string_view kPosts[] = {
+      "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize",  "/detokenize",
+      "/apply-template",      kMessages,         kCountTokens,    kTranscriptions,  kTranslations};
   const std::string& path = request.path;
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (std::optional<HttpResponse> allowed = allow_origin(request)) return allowed;
@@ -384,6 +392,21 @@ HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client
                         {"data", data},
                         {"model", ready.facts.name},
                         {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+}
+
+HttpResponse Service::transcribe(HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
+                                 const Loaded& ready, RequestRecord& record) const {
+  const auto deadline = request.arrived + access_.deadline;
+  record.model = ready.facts.name;
+  if (!ready.transcriber)
+    throw bad_field("model", "The model \"" + ready.facts.name + "\" hears nothing.", "unsupported");
+  const TranscriptionRequest asked =
+      parse_transcription(parse_form(*request.header("Content-Type"), request.body), request.path == kTranslations);
+  std::string().swap(request.body);
+  turn.reset();
+  const Transcript transcript = ready.transcriber->hear(asked, [&] { check_wanted(client, deadline); });
+  record.outcome = Outcome::stop;
+  return transcript_response(asked, transcript);
 }
 
 std::shared_ptr<const Loaded> Service::model_with_slots() const {

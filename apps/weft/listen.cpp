@@ -1,10 +1,10 @@
 // weft listen: writes down what is said in a recording, with a Whisper model.
-#include <cmath>
 #include <iostream>
 #include <weft/audio.hpp>
 
 #include "common.h"
 #include "recording.h"
+#include "subtitles.h"
 
 namespace weft::cli {
 namespace {
@@ -14,27 +14,6 @@ struct ListenArgs {
   std::string file, language, form = "text";
   bool translate = false;
 };
-
-// "01:02:03.456", with the mark that the format has before the milliseconds.
-std::string time_text(double seconds, char mark) {
-  const long long all = std::llround(seconds * 1000);
-  return format("%02lld:%02lld:%02lld%c%03lld", all / 3600000, all / 60000 % 60, all / 1000 % 60, mark, all % 1000);
-}
-
-// On one line, without spaces around it.
-std::string one_line(std::string text) {
-  for (char& c : text)
-    if (c == '\n' || c == '\r') c = ' ';
-  const std::size_t first = text.find_first_not_of(' ');
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
-}
-
-// In a cue of WebVTT these begin and end marks.
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) result += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return result;
-}
 
 void listen(const ListenArgs& args) {
   require_utf8("--language", args.language);
@@ -46,24 +25,19 @@ void listen(const ListenArgs& args) {
   std::size_t number = 0;
   if (args.form == "vtt") std::cout << "WEBVTT\n\n";
   listener.listen(samples, args.language, args.translate, [&](const weft_heard& heard) {
-    const std::string text = one_line(heard.text);
     ++number;
-    if (args.form == "text") std::cout << text << '\n';
-    if (args.form == "srt")
-      std::cout << number << '\n'
-                << time_text(heard.begin, ',') << " --> " << time_text(heard.end, ',') << '\n'
-                << text << "\n\n";
-    if (args.form == "vtt")
-      std::cout << time_text(heard.begin, '.') << " --> " << time_text(heard.end, '.') << '\n'
-                << escaped(text) << "\n\n";
+    if (args.form == "text") std::cout << one_line(heard.text) << '\n';
+    if (args.form == "srt") std::cout << srt_cue(number, heard.begin, heard.end, heard.text);
+    if (args.form == "vtt") std::cout << vtt_cue(heard.begin, heard.end, heard.text);
     std::cout.flush();
-    if (args.form != "json") return;
+    if (args.form != "json") return true;
     all += heard.text;
     segments.push_back({{"start", heard.begin},
                         {"end", heard.end},
                         {"text", heard.text},
                         {"avg_logprob", heard.mean_logprob},
                         {"no_speech_prob", heard.no_speech}});
+    return true;
   });
   if (args.form != "json") return;
   const double seconds = static_cast<double>(samples.size()) / WEFT_SAMPLES_PER_SECOND;

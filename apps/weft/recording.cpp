@@ -16,7 +16,7 @@
 namespace weft::cli {
 namespace {
 
-constexpr std::size_t kLongest = std::size_t{4} * 3600 * WEFT_SAMPLES_PER_SECOND;  // samples
+constexpr std::uint32_t kLongest = 4 * 3600;  // seconds
 constexpr std::size_t kMostRecordingBytes = std::size_t{4} << 30;
 constexpr int kMostChannels = 64, kMostRate = 768000;
 
@@ -27,7 +27,7 @@ constexpr int kMostChannels = 64, kMostRate = 768000;
 
 // The bytes of a file, with a place, for libsndfile.
 struct RecordingBytes {
-  std::string bytes;
+  const std::string& bytes;
   sf_count_t place = 0;
 };
 
@@ -66,9 +66,10 @@ std::string recording_bytes(const std::string& path) {
   return bytes;
 }
 
-void check_duration(std::size_t frames, int rate, const std::string& path) {
-  if (frames / static_cast<std::size_t>(rate) > kLongest / WEFT_SAMPLES_PER_SECOND)
-    fail_recording(WEFT_UNSUPPORTED, path, "it is longer than four hours", "cut it into shorter ones");
+void check_duration(std::size_t frames, int rate, std::uint32_t longest, const std::string& place) {
+  if (frames / static_cast<std::size_t>(rate) > longest)
+    fail_recording(WEFT_UNSUPPORTED, place, "it is longer than " + std::to_string(longest / 60) + " minutes",
+                   "cut it into shorter ones");
 }
 
 // Interpolates with a band limit (Smith 2002), by libsamplerate.
@@ -101,14 +102,14 @@ std::vector<float> raw_samples(const std::string& bytes) {
 
 }  // namespace
 
-std::vector<float> read_recording(const std::string& path) {
-  RecordingBytes file = {recording_bytes(path)};
+std::vector<float> decode_recording(const std::string& bytes, const std::string& path, std::uint32_t longest) {
+  RecordingBytes file = {bytes};
   SF_VIRTUAL_IO io = {length_of, seek_to, read_from, refuse_to_write, place_of};
   SF_INFO info = {};
   const std::unique_ptr<SNDFILE, int (*)(SNDFILE*)> sound(sf_open_virtual(&io, SFM_READ, &info, &file), sf_close);
   if (!sound && path == "-" && sf_error(nullptr) == SF_ERR_UNRECOGNISED_FORMAT) {
-    check_duration(file.bytes.size() / 2, WEFT_SAMPLES_PER_SECOND, path);
-    return raw_samples(file.bytes);
+    check_duration(bytes.size() / 2, WEFT_SAMPLES_PER_SECOND, longest, path);
+    return raw_samples(bytes);
   }
   if (!sound)
     fail_recording(WEFT_BAD_FILE, path, std::string("it is no recording: ") + sf_strerror(nullptr),
@@ -129,12 +130,16 @@ std::vector<float> read_recording(const std::string& path) {
       if (!std::isfinite(samples.back()))
         fail_recording(WEFT_BAD_FILE, path, "sample " + std::to_string(samples.size() - 1) + " is not finite");
     }
-    check_duration(samples.size(), info.samplerate, path);
+    check_duration(samples.size(), info.samplerate, longest, path);
   }
   if (sf_error(sound.get()) != SF_ERR_NO_ERROR)
     fail_recording(WEFT_BAD_FILE, path, std::string("it is damaged: ") + sf_strerror(sound.get()));
   if (samples.empty()) fail_recording(WEFT_BAD_FILE, path, "it has no samples");
   return at_our_rate(samples, info.samplerate, path);
+}
+
+std::vector<float> read_recording(const std::string& path) {
+  return decode_recording(recording_bytes(path), path, kLongest);
 }
 
 }  // namespace weft::cli

@@ -38,6 +38,7 @@ from test_serve_models import ServeModels
 from test_serve_proxies import ServeProxies
 from test_serve_reasoning import ServeMessages, ServeReasoning
 from test_serve_responses import ServeResponses
+from test_serve_transcriptions import ServeTranscriptions
 from test_serve_slots import ServeSlots
 from test_serve_tools import ServeTools
 from test_sessions import Sessions

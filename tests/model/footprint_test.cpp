@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Families, FootprintTest,
                                          "golden/mixtral", "golden/bloom-untied", "golden/lfm2-biased-untied",
                                          "golden_softmaxes/mixture/model.gguf", "golden_softmaxes/adaptive/model.gguf",
                                          "golden_encoders/bert", "golden_seq2seq/bart",
-                                         "golden_seq2seq/t5-gated-untied"));
+                                         "golden_seq2seq/t5-gated-untied", "golden_whisper/odd"));
 
 }  // namespace
 }  // namespace weft::test

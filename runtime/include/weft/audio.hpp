@@ -21,15 +21,16 @@ class Listener {
     handle_.reset(listener);
   }
 
-  // Hears a recording; see weft_listen. language: "": found. on_heard must not throw.
+  // Hears a recording; see weft_listen. language: "": found. on_heard returns false to end the call, which throws
+  // Failure(WEFT_CANCELLED) then, and must not throw itself.
   void listen(const std::vector<float>& samples, const std::string& language, bool translate,
-              const std::function<void(const weft_heard&)>& on_heard) {
+              const std::function<bool(const weft_heard&)>& on_heard) {
+    using OnHeard = std::function<bool(const weft_heard&)>;
     const auto tell = [](void* user, const weft_heard* heard) {
-      (*static_cast<const std::function<void(const weft_heard&)>*>(user))(*heard);
-      return 0;
+      return (*static_cast<const OnHeard*>(user))(*heard) ? 0 : 1;
     };
     const weft_listen_options options = {language.empty() ? nullptr : language.c_str(), translate, tell,
-                                         const_cast<std::function<void(const weft_heard&)>*>(&on_heard)};
+                                         const_cast<OnHeard*>(&on_heard)};
     detail::check(
         [&](weft_error* error) { return weft_listen(get(), samples.data(), samples.size(), &options, error); });
   }

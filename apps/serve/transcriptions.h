@@ -1,0 +1,59 @@
+// Transcriptions of recordings, with a model that hears.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <weft/audio.hpp>
+
+#include "http.h"
+#include "line.h"
+
+namespace weft::serve {
+
+// A part of a multipart/form-data body (RFC 7578).
+struct FormPart {
+  std::string name;
+  std::string_view content;  // in the body
+};
+// type: of the body, with its boundary. Throws RequestError for a body that is no such form, or has more than 64 parts.
+std::vector<FormPart> parse_form(const std::string& type, const std::string& body);
+
+struct TranscriptionRequest {
+  std::string file;
+  std::string language;         // empty: found
+  std::string format = "json";  // response_format: json, verbose_json, text, srt or vtt
+  bool translate = false;
+};
+// Throws RequestError.
+TranscriptionRequest parse_transcription(const std::vector<FormPart>& form, bool translate);
+
+struct Transcript {
+  struct Segment {
+    double begin, end, mean_logprob, no_speech;
+    std::string text;
+  };
+  std::string language;
+  double duration = 0;  // seconds
+  std::vector<Segment> segments;
+};
+HttpResponse transcript_response(const TranscriptionRequest& request, const Transcript& transcript);
+
+// Its requests stand in line. May be used by any thread.
+class Transcriber {
+ public:
+  // The model outlives it. Throws api::Failure if it does not hear.
+  Transcriber(api::Model& model, std::uint32_t queue) : model_(model), line_(queue), listener_(model) {}
+
+  // check: throws if the answer is not wanted any more; called before each stretch of speech is kept. Throws
+  // RequestError for a file that is no recording, and as Line::Place does.
+  Transcript hear(const TranscriptionRequest& request, const std::function<void()>& check);
+  void close() { line_.close(); }
+  std::string broken() const { return line_.broken(); }
+
+ private:
+  api::Model& model_;
+  Line line_;
+  api::Listener listener_;
+};
+
+}  // namespace weft::serve

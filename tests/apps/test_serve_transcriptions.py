@@ -1,0 +1,109 @@
+"""Recordings by `weft serve`, with a tiny random Whisper of tests/tools/whisper_goldens.py."""
+import concurrent.futures
+import json
+import random
+
+from serving import CHAT, Server, ServeTest
+from support import FOLDER, bert, weft
+from test_listen import MODEL, wav, whistle
+
+PATH = "/v1/audio/transcriptions"
+BOUNDARY = "----weft0123456789"
+
+
+def form(fields, boundary=BOUNDARY):
+    """As OpenAI's client (httpx) sends it; a value of bytes is a file."""
+    body = b""
+    for name, value in fields:
+        file = isinstance(value, bytes)
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'.encode()
+        body += b'; filename="a;b.wav"\r\nContent-Type: audio/wav' if file else b""
+        body += b"\r\n\r\n" + (value if file else value.encode()) + b"\r\n"
+    return body + f"--{boundary}--\r\n".encode()
+
+
+class ServeTranscriptions(ServeTest):
+    @classmethod
+    def options(cls):
+        return "-m", MODEL
+
+    def setUp(self):
+        self.recording = wav(whistle())
+
+    def send(self, *fields, path=PATH, body=None, type=None):
+        return self.server.request("POST", path, form(fields) if body is None else body,
+                                   {"Content-Type": type or f"multipart/form-data; boundary={BOUNDARY}"})
+
+    def fine(self, *fields, **more):
+        status, headers, answer = self.send(*fields, **more)
+        self.assertEqual(status, 200, answer)
+        return headers["Content-Type"], answer
+
+    def test_they_are_those_of_weft_listen(self):
+        path = FOLDER / "transcription.wav"
+        path.write_bytes(self.recording)
+
+        def listen(form):
+            return weft("listen", "-m", MODEL, "--language", "fr", path, "--format", form)[0]
+        asked = [("file", self.recording), ("model", "whisper-1"), ("language", "fr"), ("temperature", "0")]
+        want = json.loads(listen("json"))
+        self.assertGreater(len(want["segments"]), 1)
+        self.assertEqual(self.fine(*asked), ("application/json", {"text": want["text"]}))
+        self.assertEqual(self.fine(*asked, ("response_format", "text"))[1], want["text"] + "\n")
+        for kind, type in (("srt", "text/plain; charset=utf-8"), ("vtt", "text/vtt; charset=utf-8")):
+            self.assertEqual(self.fine(*asked, ("response_format", kind)), (type, listen(kind)))
+        answer = self.fine(*asked, ("response_format", "verbose_json"), ("timestamp_granularities[]", "segment"))[1]
+        self.assertEqual([answer[key] for key in ("task", "language", "duration", "text")], ["transcribe", "fr", want["duration"], want["text"]])
+        self.assertEqual([(one["start"], one["end"], one["text"]) for one in answer["segments"]],
+                         [(one["start"], one["end"], one["text"]) for one in want["segments"]])
+        translated = self.fine(*asked[:2], ("response_format", "verbose_json"), path="/v1/audio/translations")[1]
+        self.assertEqual(translated["task"], "translate")
+
+    def test_many_at_once(self):
+        asked = [("file", self.recording), ("language", "de")]
+        want = self.fine(*asked)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            self.assertEqual(list(pool.map(lambda _: self.fine(*asked), range(6))), [want] * 6)
+
+    def test_what_is_refused(self):
+        file = ("file", self.recording)
+        for code, param, fields in [
+                ("missing_required_parameter", "file", [("model", "x")]),
+                ("missing_required_parameter", "file", [("file", b"")]),
+                ("invalid_value", "file", [("file", b"no recording")]),
+                ("invalid_value", "file", [("file", self.recording[:40])]),
+                ("invalid_value", "language", [file, ("language", "xx")]),
+                ("invalid_value", "response_format", [file, ("response_format", "doc")]),
+                ("unsupported_parameter", "temperature", [file, ("temperature", "0.5")]),
+                ("unsupported_parameter", "prompt", [file, ("prompt", "Hello")]),
+                ("unsupported", "timestamp_granularities[]", [file, ("timestamp_granularities[]", "word")])]:
+            with self.subTest(param=param, fields=str(fields)[:60]):
+                status, _, answer = self.send(*fields)
+                self.assertEqual((status, answer["error"]["code"], answer["error"]["param"]), (400, code, param), answer)
+        self.assertEqual(self.send(file, type="application/json")[0], 415)
+        self.assertEqual(self.server.request("POST", CHAT, {"messages": [{"role": "user", "content": "x"}]})[0], 400)
+        self.assertEqual(self.server.request("POST", "/v1/embeddings", {"input": "x"})[0], 400)
+
+    def test_broken_forms(self):
+        """Every cut and many changes of a small form are answered: 200 never, as its recording is none, and never 500."""
+        whole, dice = form([("model", "m"), ("file", b"RIFF"), ("language", "de")]), random.Random(1)
+        bodies = [whole[:cut] for cut in range(0, len(whole), 7)]
+        for _ in range(60):
+            body = bytearray(whole)
+            for _ in range(dice.randrange(1, 4)):
+                body[dice.randrange(len(body))] = dice.choice(b"\r\n-;=\"a\0:")
+            bodies.append(bytes(body))
+        for body in bodies:
+            self.assertEqual(self.send(body=body)[0], 400, body)
+        for type in ("multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=" + "x" * 71,
+                     'multipart/form-data; boundary="'):
+            self.assertIn(self.send(body=whole, type=type)[0], (400, 415))
+        self.assertEqual(self.fine(("file", self.recording), ("language", "de"))[0], "application/json")
+
+    def test_beside_another_model(self):
+        with Server("-m", bert(), "-m", MODEL) as server:
+            headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+            for name, want in (("speech", 200), ("bert", 400), ("other", 404)):
+                status, _, answer = server.request("POST", PATH, form([("model", name), ("file", self.recording)]), headers)
+                self.assertEqual(status, want, answer)
+            self.assertEqual(len(server.post("/v1/embeddings", model="bert", input="the cat")["data"]), 1)
