@@ -1,5 +1,7 @@
 #include "gpu/caps.h"
 
+#include <vulkan/vulkan_core.h>
+
 #include "base/error.h"
 
 namespace weft {
@@ -18,6 +20,23 @@ const char* name(DeviceKind kind) {
       break;
   }
   return "other";
+}
+
+uint32_t likely_driver(uint32_t vendor_id) {
+  switch (vendor_id) {  // PCI's numbers
+    case 0x5143:
+      return VK_DRIVER_ID_QUALCOMM_PROPRIETARY;
+    case 0x13b5:
+      return VK_DRIVER_ID_ARM_PROPRIETARY;
+    case 0x1010:
+      return VK_DRIVER_ID_IMAGINATION_PROPRIETARY;
+    case 0x144d:
+      return VK_DRIVER_ID_SAMSUNG_PROPRIETARY;
+    case 0x10de:
+      return VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+    default:
+      return 0;
+  }
 }
 
 void disable(Caps& caps, std::string_view features) {

@@ -17,7 +17,7 @@ struct Caps {
   std::string driver_info;  // "Mesa 22.3.6 (LLVM 15.0.6)"
   DeviceKind kind = DeviceKind::other;
   uint32_t vendor_id = 0, device_id = 0;
-  uint32_t driver_id = 0;  // VkDriverId
+  uint32_t driver_id = 0;  // VkDriverId; of a device that names none, likely_driver()
   uint32_t driver_version = 0;
   uint32_t api_version = 0;     // VK_MAKE_API_VERSION
   uint8_t cache_uuid[16] = {};  // pipelineCacheUUID
@@ -49,6 +49,10 @@ struct Caps {
   bool matrices = false;        // VK_KHR_cooperative_matrix: subgroups multiply matrices of halves, and sums are floats
   uint32_t matrix_side = 0;     // their rows, columns and inner size: 8 or 16
 };
+
+// The VkDriverId of the driver that phones and boards with a vendor's GPU come with, for drivers of Vulkan 1.1 that do
+// not name themselves (VK_KHR_driver_properties); 0 for other vendors, whose GPUs have several drivers.
+uint32_t likely_driver(uint32_t vendor_id);
 
 // Clears the features named in a comma-separated list: subgroup, shuffle, full_subgroups, timestamps, memory_budget,
 // fp16, int8_dot, matrices.

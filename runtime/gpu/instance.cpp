@@ -125,6 +125,7 @@ Caps read_caps(VkInstance instance, VkPhysicalDevice device) {
   caps.kind = kind_of(basic.deviceType);
   caps.vendor_id = basic.vendorID;
   caps.device_id = basic.deviceID;
+  caps.driver_id = likely_driver(basic.vendorID);
   caps.driver_version = basic.driverVersion;
   caps.api_version = basic.apiVersion;
   std::memcpy(caps.cache_uuid, basic.pipelineCacheUUID, sizeof caps.cache_uuid);

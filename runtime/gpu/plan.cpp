@@ -33,6 +33,10 @@ bool has_few_registers(const Caps& caps) {
          caps.driver_id == VK_DRIVER_ID_MESA_V3DV;
 }
 
+constexpr const char* kAdrenoReason = "Adreno 610 to 630 have few registers: products of several tokens go by tiles";
+void fit_old_adreno(Plan& plan) { plan.block_tokens = 1; }
+bool is_old_adreno(const Caps& caps) { return caps.device_id >> 16 <= 0x0603; }  // the chip's number, then its revision
+
 constexpr const char* kPowerVrReason = "a thread of PowerVR's has no registers for groups of 8 tokens";
 void fit_powervr(Plan& plan) { plan.block_tokens = 4; }
 
@@ -47,8 +51,9 @@ constexpr Workaround kWorkarounds[] = {
      "SwiftShader runs each barrier as a switch of coroutines: small workgroups reduce faster",
      [](Plan& plan) { plan.reduce_threads = 64; }},
     // Compilers spill to memory what they cannot keep in registers. docs/devices.md has the numbers that they reported.
-    {VK_DRIVER_ID_MESA_TURNIP, 0, kAny, "Adreno 610 to 630 have few registers: products of several tokens go by tiles",
-     [](Plan& plan) { plan.block_tokens = 1; }, [](const Caps& caps) { return caps.device_id >> 16 <= 0x0603; }},
+    {VK_DRIVER_ID_MESA_TURNIP, 0, kAny, kAdrenoReason, fit_old_adreno, is_old_adreno},
+    // Its compiler could not be asked: the registers are the chip's.
+    {VK_DRIVER_ID_QUALCOMM_PROPRIETARY, 0, kAny, kAdrenoReason, fit_old_adreno, is_old_adreno},
     // Not for Mesa's other drivers: Turnip's and Honeykrisp's compilers make slower code of it, and NVK's before Volta
     // no faster code.
     {VK_DRIVER_ID_MESA_RADV, 0, kAny,
@@ -149,6 +154,8 @@ Plan make_plan(const Caps& caps) {
   plan.chunk_tokens = software ? 64 : caps.kind == DeviceKind::integrated ? 128 : 512;
   plan.slice_bytes = caps.max_range;
   plan.run_ahead = 3;
+  // A phone's watchdog may take a longer one for a hang, and its screen waits meanwhile.
+  plan.submission_ms = caps.kind == DeviceKind::integrated ? 50 : 0;
   plan.profile_every = caps.timestamps ? 16 : 0;
   for (const Workaround& fault : kWorkarounds) {
     if (fault.driver_id != caps.driver_id || caps.driver_version < fault.first_version ||

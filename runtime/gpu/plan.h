@@ -30,6 +30,7 @@ struct Plan {
   uint32_t chunk_tokens = 0;   // prompt tokens computed per pass over the layers
   uint64_t slice_bytes = 0;    // the most of a matrix one binding covers
   uint32_t run_ahead = 0;      // tokens submitted before the CPU has read the first of them
+  uint32_t submission_ms = 0;  // the longest that a submission of a pass should take, by measurement; 0: no bound
   uint32_t profile_every = 0;  // every n-th decoded token is timed per operation; 0: never
   uint64_t memory_budget = 0;  // bytes of Memory::device and shared that buffers may take together; 0: no limit
   bool statistics = false;     // kernels keep the compiler's statistics (Kernel::statistics); only on in tests

@@ -78,6 +78,8 @@ const PlanField kFields[] = {
      [](const Caps& caps, const Plan&, uint64_t value) { return value >= 1 && value <= caps.max_range; }},
     {"run_ahead", &Plan::run_ahead, "1 to 8",
      [](const Caps&, const Plan&, uint64_t value) { return value >= 1 && value <= 8; }},
+    {"submission_ms", &Plan::submission_ms, "0 to 10000; 0: no bound",
+     [](const Caps&, const Plan&, uint64_t value) { return value <= 10000; }},
     {"profile_every", &Plan::profile_every, "0, or more where the device has timestamps",
      [](const Caps& caps, const Plan&, uint64_t value) { return value == 0 || caps.timestamps; }},
     {"memory_budget", &Plan::memory_budget, "bytes; 0: no limit", any},

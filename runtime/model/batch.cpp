@@ -91,8 +91,9 @@ void Batch::set_rows(uint32_t rows) {
 }
 
 void Batch::submit() {
-  set_rows(static_cast<uint32_t>(members_.size()));
-  queue_.submit(decode_.body, decode_.end);
+  const auto rows = static_cast<uint32_t>(members_.size());
+  set_rows(rows);
+  queue_.submit(rows, decode_.body, decode_.end);
 }
 
 uint32_t Batch::most_tokens() const {
@@ -120,8 +121,9 @@ bool Batch::prepare_check(uint32_t tokens) {
 }
 
 void Batch::submit_check(uint32_t tokens) {
-  set_rows(static_cast<uint32_t>(members_.size()) * tokens);
-  queue_.submit(checks_.at(tokens).body, checks_.at(tokens).end);
+  const uint32_t rows = static_cast<uint32_t>(members_.size()) * tokens;
+  set_rows(rows);
+  queue_.submit(rows, checks_.at(tokens).body, checks_.at(tokens).end);
 }
 
 }  // namespace weft

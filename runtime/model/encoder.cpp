@@ -94,8 +94,9 @@ void Encoder::compute(uint32_t tokens) {
   state.pos = 0;
   state.end = tokens;
   state.context = context_;
-  const Recorded& pass = recorded(whole_chunks(model_, tokens));
-  queue_.submit(pass.body, pass.end);
+  const uint32_t rows = whole_chunks(model_, tokens);
+  const Recorded& pass = recorded(rows);
+  queue_.submit(rows, pass.body, pass.end);
   queue_.drain();
   length_ = tokens;
 }

@@ -58,7 +58,7 @@ std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> i
   std::memcpy(step.history.data(), ids.data(), ids.size_bytes());
   std::vector<float> states;
   for (size_t done = 0; done < ids.size(); done += chunk) {
-    queue.submit(body, end);
+    queue.submit(chunk, body, end);
     queue.drain();
     const size_t count = std::min<size_t>(chunk, ids.size() - done);
     const std::vector<float> rows =

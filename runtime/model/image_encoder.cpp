@@ -91,7 +91,7 @@ std::vector<float> ImageEncoder::encode(std::span<const float> patches) {
     throw Error(Code::invalid_argument, "they are not those of a tile", "patches");
   for (uint32_t i = 0; i < count; ++i)
     std::copy_n(&patches[size_t{i} * columns], columns, pixels_.as<float>() + size_t{i} * stride_of(columns));
-  queue_.submit(body_, end_);
+  queue_.submit(tokens_, body_, end_);
   queue_.drain();
   join_neighbours();
   run_once(model_.network.device, "image rows", [&](Recorder& r) {

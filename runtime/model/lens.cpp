@@ -38,7 +38,7 @@ LayerStates::LayerStates(const Pass& pass, std::span<const uint32_t> layers, Pol
 }
 
 void LayerStates::run() {
-  queue_.submit(body_, end_);
+  queue_.submit(tokens_, body_, end_);
   queue_.drain();
   if (!translators_) return;
   const uint64_t bytes = tokens_ * row_bytes(model_.config.width);

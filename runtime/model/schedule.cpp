@@ -152,8 +152,8 @@ const CommandBuffer& Schedule::whole_pass(const Key& key) {
 void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
   checked_from_.reset();
   const Key key = {tokens, tail};
-  if (!with_times && !shards_ && !pass_.soft_rows.buffer && queue_.takes_whole_passes())
-    return queue_.submit({}, whole_pass(key));
+  if (!with_times && !shards_ && !pass_.soft_rows.buffer && queue_.takes_whole_passes(tokens))
+    return queue_.submit(tokens, {}, whole_pass(key));
   const size_t pieces = tokens == 1 ? 2 : 1;
   const std::vector<CommandBuffer>* body = tokens == 1 ? &decode_ : &chunk_;
   const End* end = nullptr;
@@ -167,7 +167,7 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
     end = &found->second;
   }
   if (shards_) return submit_with_shards(key, *body, *end, pieces);
-  queue_.submit(*body, end->tail, pieces);
+  queue_.submit(tokens, *body, end->tail, pieces);
 }
 
 // The host must know the pass's tokens, and the devices' results before it carries them on: it waits between the steps.
@@ -176,14 +176,14 @@ void Schedule::submit_with_shards(const Key& key, std::span<const CommandBuffer>
   const abi::StepState& state = *pass_.step.state.as<abi::StepState>();
   const uint32_t* const ids = pass_.step.history.as<uint32_t>() + state.pos;
   shards_->gather({ids, std::min(key.first, state.end - state.pos)});
-  if (key.second.kind == Tail::Kind::none) return queue_.submit(body, end.tail, pieces);
-  queue_.submit(body, end.state, pieces);
-  queue_.submit({}, end.own_rows);
+  if (key.second.kind == Tail::Kind::none) return queue_.submit(key.first, body, end.tail, pieces);
+  queue_.submit(key.first, body, end.state, pieces);
+  queue_.submit(0, {}, end.own_rows);
   while (queue_.count() > 1) queue_.wait_oldest();  // the state is there
   shards_->begin_projection();
   shards_->end_projection();
   queue_.drain();
-  queue_.submit({}, end.tail);
+  queue_.submit(0, {}, end.tail);
 }
 
 Schedule::Checks::Checks(const Pass& session)
@@ -237,14 +237,14 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) 
   checked_from_ = state.end - state.drafted;
   if (with_times) {
     last_timed_ = &timed_check(key);
-    return queue_.submit(last_timed_->body, last_timed_->end.tail);
+    return queue_.submit(tokens, last_timed_->body, last_timed_->end.tail);
   }
   auto body = checks().bodies.find(tokens);
   if (body == checks_->bodies.end())
     body = checks_->bodies.emplace(tokens, record_body(pool_, check_pass(tokens))).first;
   auto end = checks_->ends.find(key);
   if (end == checks_->ends.end()) end = checks_->ends.emplace(key, record_check_of(key, nullptr)).first;
-  queue_.submit(body->second, end->second);
+  queue_.submit(tokens, body->second, end->second);
 }
 
 // A pass that checks a draft normalises a row for each of its tokens, any other the last one alone.
@@ -266,7 +266,7 @@ void Schedule::submit_score(const PartialHeadBuffers* masked) {
   const Pass whole = pass_of(chunk_tokens_);
   if (!score.handle())
     score = record_end(pool_, whole, [&](Recorder& r) { record_score(r, whole, block_logits_, nll_, masked); });
-  queue_.submit(chunk_, score);
+  queue_.submit(chunk_tokens_, chunk_, score);
 }
 
 std::vector<Timestamps::Stage> Schedule::read_times() const {

@@ -50,7 +50,7 @@ class Schedule {
   // finished and was no part of a prompt. It stays until the next pass.
   View last_state() const;
   // Submits other commands that belong to the session, after the passes in flight; they count as one.
-  void submit_commands(const CommandBuffer& commands) { queue_.submit({}, commands); }
+  void submit_commands(const CommandBuffer& commands) { queue_.submit(0, {}, commands); }
   // As submit with a chunk, but leaves negative log-likelihoods in nll().
   void submit_score(const PartialHeadBuffers* masked);
   const Buffer& nll() const { return nll_; }  // (context) floats, mapped; written by submit_score

@@ -12,7 +12,8 @@ SubmissionQueue::SubmissionQueue(const Model& model, Policy policy, std::vector<
       weights_(model.weights),
       layer_loader_(model.weights.layer_loader.get()),
       // If the host copies states from device to device, passes ahead gain nothing.
-      run_ahead_(policy == Policy::throughput && weights_.shards.empty() ? device_->plan().run_ahead : 0) {
+      run_ahead_(policy == Policy::throughput && weights_.shards.empty() ? device_->plan().run_ahead : 0),
+      bound_(device_->plan().submission_ms) {
   const uint32_t most = policy == Policy::throughput && weights_.shards.empty() ? run_ahead_ + 1 : 2;
   for (uint32_t i = 0; i < most; ++i) idle_fences_.push_back(std::make_unique<Fence>(device_));
   in_flight_.reserve(most);
@@ -24,11 +25,12 @@ bool SubmissionQueue::limited() const {
 
 void SubmissionQueue::pause() {
   if (!limited()) return;
-  if (!in_flight_.empty()) in_flight_.back().fence->wait();
+  if (!in_flight_.empty()) wait(in_flight_.back());
   for (Duty* duty : duties_) duty->wait();
 }
 
-void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces) {
+void SubmissionQueue::submit(uint32_t tokens, std::span<const CommandBuffer> body, const CommandBuffer& end,
+                             size_t pieces) {
   Stream* const stream = weights_.stream.get();
   if (stream) pause();  // here, because other sessions wait for the lock
   const std::unique_lock<std::mutex> lock = stream ? std::unique_lock(stream->order) : std::unique_lock<std::mutex>();
@@ -37,40 +39,52 @@ void SubmissionQueue::submit(std::span<const CommandBuffer> body, const CommandB
   std::vector<const CommandBuffer*> pass;
   for (const CommandBuffer& commands : body) pass.push_back(&commands);
   pass.push_back(&end);
-  const size_t most = policy_ == Policy::throughput ? pass.size() : pieces;
+  const size_t wanted = policy_ == Policy::throughput ? pass.size() : pieces,
+               most = std::min(wanted, bound_.most(tokens));
+  if (tokens > 0) was_cut_ = most < wanted;
   for (size_t first = 0, last = 0; first < pass.size(); first = last) {
     last = std::min(first + most, pass.size());
     // The first command buffer of a pass is the embedding: number i needs i layers, at most all.
     if (layer_loader_) last = std::min(last - 1, layer_loader_->wait(first)) + 1;
     launch({pass.begin() + static_cast<ptrdiff_t>(first), pass.begin() + static_cast<ptrdiff_t>(last)},
-           last == pass.size());
+           {nullptr, last == pass.size(), tokens, body.empty() && tokens > 0 ? parts() : last - first, {}});
   }
   if (stream) stream->whole = true;
 }
 
-bool SubmissionQueue::takes_whole_passes() {
+bool SubmissionQueue::takes_whole_passes(uint32_t tokens) {
   if (policy_ != Policy::throughput || weights_.stream || !weights_.shards.empty()) return false;
+  if (bound_.most(tokens) < parts()) return false;
   return !layer_loader_ || layer_loader_->wait(0) == SIZE_MAX;
 }
 
-void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, bool last) {
+void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, Submission submission) {
   if (!weights_.stream) pause();
   const bool wait = limited();
   if (idle_fences_.empty()) retire();
-  const Duty::Clock::time_point begin = Duty::Clock::now();
+  submission.begin = Clock::now();
   device_->submit(commands, *idle_fences_.back());
-  in_flight_.push_back({std::move(idle_fences_.back()), last});
+  submission.fence = std::move(idle_fences_.back());
   idle_fences_.pop_back();
-  passes_ += last;
+  in_flight_.push_back(std::move(submission));
+  passes_ += in_flight_.back().last;
   ++submissions_;
   most_in_flight_ = std::max(most_in_flight_, in_flight_.size());
   if (!wait) return;
-  in_flight_.back().fence->wait();
-  for (Duty* duty : duties_) duty->charge(begin, Duty::Clock::now());
+  this->wait(in_flight_.back());
+  for (Duty* duty : duties_) duty->charge(in_flight_.back().begin, Clock::now());
+}
+
+void SubmissionQueue::wait(const Submission& submission) {
+  if (!submission.fence->pending()) return;
+  const Clock::time_point begin = Clock::now();
+  submission.fence->wait();
+  bound_.waited(submission.tokens, submission.tokens > 0 ? submission.buffers : 0, submission.begin, begin,
+                Clock::now());
 }
 
 void SubmissionQueue::retire() {
-  in_flight_.front().fence->wait();
+  wait(in_flight_.front());
   passes_ -= in_flight_.front().last;
   idle_fences_.push_back(std::move(in_flight_.front().fence));
   in_flight_.erase(in_flight_.begin());

@@ -11,11 +11,13 @@
 #include "gpu/recorder.h"
 #include "model/duty.h"
 #include "model/model.h"
+#include "model/submission_bound.h"
 
 namespace weft {
 
 enum class Policy {
-  throughput,  // a whole pass in a submission, and the plan's run_ahead passes after it
+  throughput,  // a whole pass in a submission, and the plan's run_ahead passes after it; less of both where the plan
+               // bounds a submission's time (submission_ms)
   polite,      // a layer or two in a submission, at most two in flight
 };
 
@@ -26,29 +28,39 @@ class SubmissionQueue {
   // allow it, and for its own end. The model and the duties outlive this.
   SubmissionQueue(const Model& model, Policy policy, std::vector<Duty*> duties = {});
 
-  // Submits a pass after those in flight. body: the embedding and the layers. pieces: command buffers in one polite
-  // submission. Waits while the policy allows no more submissions in flight. While the model's layers are still being
-  // loaded, submits the part whose layers are there, then waits for the next layer; throws if that cannot be loaded.
-  void submit(std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces = 1);
-  // True if a pass may be a single command buffer: the policy submits whole passes, and all layers are on the device.
-  bool takes_whole_passes();
-  uint32_t run_ahead() const { return run_ahead_; }  // passes that may follow the one that is waited for
-  uint32_t count() const { return passes_; }         // passes whose last submission is in flight
-  void wait_oldest();                                // pass
+  // Submits a pass of `tokens` tokens after those in flight. body: the embedding and the layers; none: `end` is the
+  // whole pass, or, with 0 tokens, other work. pieces: command buffers in one polite submission. Waits while the policy
+  // allows no more submissions in flight. While the model's layers are still being loaded, submits the part whose
+  // layers are there, then waits for the next layer; throws if that cannot be loaded.
+  void submit(uint32_t tokens, std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces = 1);
+  // True if a pass of so many tokens may be a single command buffer: the policy submits whole passes, the plan's bound
+  // has room for it, and all layers are on the device.
+  bool takes_whole_passes(uint32_t tokens);
+  // Passes that may follow the one that is waited for. None where the last one was cut: it takes so long that the
+  // host's work between two does not count.
+  uint32_t run_ahead() const { return was_cut_ ? 0 : run_ahead_; }
+  uint32_t count() const { return passes_; }  // passes whose last submission is in flight
+  void wait_oldest();                         // pass
   void drain();
 
   uint64_t submissions() const { return submissions_; }      // since the beginning
   size_t most_in_flight() const { return most_in_flight_; }  // submissions in flight at once, so far
 
  private:
+  using Clock = Duty::Clock;
   struct Submission {
     std::unique_ptr<Fence> fence;
     bool last;  // of its pass
+    uint32_t tokens;
+    size_t buffers;  // those of a whole pass, if it is one in a single buffer
+    Clock::time_point begin;
   };
   bool limited() const;
   void pause();
-  void launch(const std::vector<const CommandBuffer*>& commands, bool last);
+  void launch(const std::vector<const CommandBuffer*>& commands, Submission submission);
+  void wait(const Submission& submission);
   void retire();
+  size_t parts() const { return weights_.layers.size() + 2; }  // command buffers of a pass
 
   std::shared_ptr<Device> device_;
   Policy policy_;
@@ -56,6 +68,8 @@ class SubmissionQueue {
   const Weights& weights_;
   LayerLoader* layer_loader_;  // nullptr: all layers are there
   uint32_t run_ahead_;
+  SubmissionBound bound_;
+  bool was_cut_ = false;  // the last pass, by the bound
   std::vector<std::unique_ptr<Fence>> idle_fences_;
   std::vector<Submission> in_flight_;  // oldest first; room for all fences, so that none is lost on its way
   uint32_t passes_ = 0;

@@ -36,8 +36,8 @@ bool is_needed(const Caps& caps) {
 
 // Fields that select no kernel are left out.
 std::string key_of(const Plan& plan) {
-  static const std::set<std::string_view> other = {"memory_budget", "run_ahead",   "profile_every",
-                                                   "chunk_tokens",  "slice_bytes", "product_groups"};
+  static const std::set<std::string_view> other = {"memory_budget", "run_ahead",      "profile_every", "chunk_tokens",
+                                                   "slice_bytes",   "product_groups", "submission_ms"};
   std::string key;
   for (const PlanField& field : plan_fields())
     if (!other.contains(field.name))

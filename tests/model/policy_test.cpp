@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "model/submission_bound.h"
 #include "session/batch.h"
 #include "support/model_test.h"
 #include "support/source_folder.h"
@@ -45,6 +46,62 @@ TEST_F(PolicyTest, PoliteGivesTheSameTokensInSmallPieces) {
   EXPECT_EQ(polite.score(ids(100)), fast.score(ids(100)));
   EXPECT_EQ(polite.logits(), fast.logits());
   EXPECT_EQ(polite.queue().most_in_flight(), 2u);
+}
+
+// The time of a submission is bounded by measurement: first a command buffer each, then what fits.
+TEST_F(PolicyTest, ABoundOnASubmissionsTimeChangesNoTokens) {
+  const auto bounded = [&](uint32_t milliseconds) {
+    return Device::open({}, [&](const Caps&) {
+      Plan plan = open_device()->plan();
+      plan.submission_ms = milliseconds;
+      return plan;
+    });
+  };
+  constexpr uint32_t kTokens = 20;
+  Session fast = session(Policy::throughput);
+  fast.set_sampling(greedy());
+  const std::vector<uint32_t> want = generate(fast, ids(150), kTokens);
+  const auto scores = fast.score(ids(100));
+  for (const uint32_t milliseconds : {1u, 10000u}) {
+    SCOPED_TRACE(milliseconds);
+    const auto model = load_model(bounded(milliseconds), folder_.path() / "m.gguf", Format::q8);
+    for (const Policy policy : {Policy::throughput, Policy::polite}) {
+      Session session(*model, 256, {}, Format::f16, policy);
+      session.set_sampling(greedy());
+      EXPECT_EQ(generate(session, ids(150), kTokens), want);
+      EXPECT_EQ(session.score(ids(100)), scores);
+      if (policy == Policy::polite) continue;
+      // Whole passes but for the first chunk and the first token, unless a millisecond is too short for one.
+      const uint64_t submissions = session.queue().submissions();
+      EXPECT_GE(submissions, 2 * 7 + kTokens - 2);
+      if (milliseconds == 1) continue;
+      EXPECT_LT(submissions, 4 * 7 + kTokens);
+    }
+  }
+}
+
+TEST(SubmissionBoundTest, TakesAsManyBuffersAsTheirTimeAllows) {
+  using Clock = SubmissionBound::Clock;
+  const Clock::time_point start = Clock::now();
+  const auto at = [&](int milliseconds) { return start + std::chrono::milliseconds(milliseconds); };
+  SubmissionBound bound(50), none(0);
+  EXPECT_EQ(none.most(1), SIZE_MAX);
+  EXPECT_EQ(bound.most(1), 1u);
+  bound.waited(1, 2, at(0), at(1), at(20));  // 10 ms each
+  EXPECT_EQ(bound.most(1), 5u);
+  EXPECT_EQ(bound.most(64), 1u) << "other passes take another time";
+  bound.waited(64, 1, at(5), at(20), at(200));  // it began when the one before ended
+  EXPECT_EQ(bound.most(64), 1u);
+  bound.waited(1, 4, at(150), at(201), at(201));  // it had ended before: nothing is known of it
+  EXPECT_EQ(bound.most(1), 5u);
+  bound.waited(1, 1, at(190), at(202), at(250));  // nor of when this one began
+  EXPECT_EQ(bound.most(1), 5u);
+  bound.waited(1, 1, at(251), at(252), at(256));  // 5 ms
+  EXPECT_EQ(bound.most(1), 10u);
+  bound.waited(1, 0, at(257), at(258), at(300));  // no part of a pass
+  EXPECT_EQ(bound.most(1), 10u);
+  bound.waited(1, 10, at(299), at(300), at(310));  // from the end of the one before: 1 ms each
+  EXPECT_EQ(bound.most(1), 50u);
 }
 
 TEST_F(PolicyTest, ABatchIsPoliteIfOneIs) {
