@@ -549,8 +549,26 @@ struct NllPush {
   float soft_cap;  // of the logits, where the kernel's constant says so
 };
 #define MAX_SOFTMAXES 16
+// The clusters of an adaptive softmax: the rows of each of its softmaxes but the first, which is always computed. Zero
+// when a token begins.
+struct ClusterState {
+  uint read;                           // bit k: softmax k has its logits
+  uint fresh;                          // those that the latest choose_clusters added
+  uint done;                           // workgroups of choose_clusters that have finished
+  uint bounds[MAX_SOFTMAXES];          // key of the best score that a row of a cluster can have (lib/narrowed.glsl)
+  uint better[MAX_SOFTMAXES];          // how many computed rows have a better one
+  Indirect groups[2 * MAX_SOFTMAXES];  // to project it: 2 * k for every slice but the last, 2 * k + 1 for the last
+};
 struct LogSumPush {
   uint stride;  // floats between rows of logits
+  uint first;   // softmax
+};
+struct ClustersPush {
+  uint rows;            // of the vocabulary
+  uint count;           // softmaxes
+  uint again;           // 0: the first choice for a token, which takes the one cluster with the greatest bound
+  uint slice_rows;      // of a slice of the table but the last
+  uint rows_per_group;  // that a workgroup of project computes
 };
 struct MixPush {
   uint rows;    // of the vocabulary

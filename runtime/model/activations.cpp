@@ -59,6 +59,7 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
   const bool matrices = ops::uses_matrices(plan) && !ops::can_fuse(plan, tokens);
   const uint32_t widest = std::max({config.width, queries, ffn, linear.values()});
   const uint32_t softmaxes = config.mixes_softmaxes() ? std::bit_ceil(config.softmaxes.count) : 0;
+  const uint32_t adaptive = config.softmaxes.kind == SoftmaxKind::adaptive ? 1 : 0;
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
           {&Activations::begun, tokens, ops::begun_stride(config.width)},
@@ -89,6 +90,7 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
           {&Activations::softmax_logits, softmaxes, config.vocab},
           {&Activations::softmax_priors, softmaxes ? 1u : 0u, softmaxes},
           {&Activations::softmax_sums, softmaxes ? 1u : 0u, softmaxes},
+          {&Activations::clusters, adaptive, sizeof(abi::ClusterState) / 4},
           {&Activations::scores, sampled, ops::score_bytes(config.vocab) / 4},
           {&Activations::candidates, sampled, candidate_stride * sizeof(abi::Candidate) / 4}};
 }

@@ -44,6 +44,7 @@ struct Activations {
   View softmax_logits;   // (softmaxes, vocab)
   View softmax_priors;   // (1, softmaxes)
   View softmax_sums;     // (1, softmaxes)
+  View clusters;         // abi::ClusterState of an adaptive softmax
   View scores;           // (sampled, vocab) logits after penalty and temperature
   View candidates;       // (sampled, candidate_stride()) of abi::Candidate
 };

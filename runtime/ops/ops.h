@@ -262,6 +262,10 @@ struct RowRange {
 // ranges: only of these rows, none of them twice; none: of all.
 void project(Recorder& recorder, const Matrix& table, const View& x, const View& logits, uint32_t tokens,
              std::span<const RowRange> ranges = {});
+// The same for one token and one range, if the device wants it: groups are two abi::Indirect, the workgroups of every
+// slice but the last, and of the last (choose_clusters).
+void project_if(Recorder& recorder, const Matrix& table, const View& x, const View& logits, const RowRange& range,
+                const View& groups);
 // For a greedy choice, which needs no logits: only the best of the rows that a workgroup has, as sample would leave it.
 // candidates (tokens, stride) of abi::Candidate, best_count() of a token's written; tokens and ranges as project has
 // them.
@@ -345,15 +349,34 @@ void nll(Recorder& recorder, const View& state, const View& history, const View&
          uint32_t first, uint32_t tokens, const View* allowed_rows = nullptr, float soft_cap = 0);
 
 // sums[k] = ln sum exp(logits[k][i]) over the rows i of softmax k: from bounds[k][0] up to, without it, bounds[k][1].
-// logits (softmaxes, stride_of(rows)), bounds (softmaxes, 2), sums (softmaxes)
+// For `softmaxes` of them, from `first` on; with clusters (abi::ClusterState) only for those that are fresh.
+// logits (first + softmaxes, stride_of(rows)), bounds (first + softmaxes, 2), sums (first + softmaxes)
 void log_sum(Recorder& recorder, const View& logits, const View& bounds, const View& sums, uint32_t rows,
-             uint32_t softmaxes);
+             uint32_t first, uint32_t softmaxes, const View* clusters = nullptr);
 // mixed[i] = ln sum over the softmaxes k that have row i of q_k exp(logits[k][i] - sums[k]), where q is the softmax of
 // the priors. FirstPrior::sum: that of the first is sums[0], and priors begin with the second's.
-// priors (softmaxes), or one less; mixed (rows); the others as log_sum has them
+struct MixViews {
+  View logits, bounds, sums;  // as log_sum has them
+  View priors;                // (softmaxes), or one less
+  View mixed;                 // (rows)
+  View clusters = {};         // abi::ClusterState, if some softmaxes may not have been computed
+};
 enum class FirstPrior { given, sum };
-void mix(Recorder& recorder, const View& logits, const View& bounds, const View& sums, const View& priors,
-         const View& mixed, uint32_t rows, uint32_t softmaxes, FirstPrior first);
+// Rows of softmaxes that have not been computed: there are none; they get an upper bound; they get -infinity.
+enum class Unread { none, bounded, excluded };
+void mix(Recorder& recorder, const MixViews& views, uint32_t rows, uint32_t softmaxes, FirstPrior first,
+         Unread unread = Unread::none);
+// Adds the clusters of an adaptive softmax that can still win to clusters.read (shaders/choose_clusters.comp), and the
+// number of their rows to state.head.exact_count. again: false in the first choice for a token.
+struct ClusterViews {
+  View state, params, token_flags;
+  View logits;    // (rows) of mix, with bounds
+  View bounds;    // (softmaxes, 2)
+  View scores;    // (rows), overwritten
+  View clusters;  // abi::ClusterState
+};
+void choose_clusters(Recorder& recorder, const Matrix& table, const ClusterViews& views, uint32_t softmaxes,
+                     bool again);
 
 // Reads a view and writes one sum for each READ_BYTES of it: for measuring bandwidth.
 // words (a multiple of READ_BYTES), sums (4 bytes for each READ_BYTES)

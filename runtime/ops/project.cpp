@@ -24,17 +24,23 @@ std::vector<Matrix::Slice> slices_of(const Plan& plan, const Matrix& table, std:
   return slices;
 }
 
+// best: leaves candidates, else logits.
+KernelSpec kernel(const Plan& plan, const RowsVariant& variant, const Matrix& table, bool best) {
+  require(table.layout == Layout::planes, "project", "the matrix is no vocabulary table");
+  KernelSpec spec = variant.kernel(shaders::project, shaders::project_subgroup, shaders::project_texel);
+  spec.constants.insert(spec.constants.end(), {plan.fewest_registers, best});
+  return spec;
+}
+
 // best: leaves candidates in `out`, else logits.
 void record(Recorder& recorder, const Matrix& table, const View& x, const View& out, uint32_t out_stride,
             uint32_t tokens, bool best, std::span<const RowRange> ranges) {
   const Plan& plan = recorder.device().plan();
   const RowsVariant variant = rows_variant(plan, table, tokens);
   const uint64_t in_stride = stride_of(table.cols);
-  require(table.layout == Layout::planes, "project", "the matrix is no vocabulary table");
   require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
   require_bytes(x, tokens * in_stride * 4, "project", "x");
-  KernelSpec spec = variant.kernel(shaders::project, shaders::project_subgroup, shaders::project_texel);
-  spec.constants.insert(spec.constants.end(), {plan.fewest_registers, best});
+  const KernelSpec spec = kernel(plan, variant, table, best);
   uint32_t first_group = 0;
   for (const Matrix::Slice& slice : slices_of(plan, table, ranges)) {
     const uint32_t groups = ceil_div(slice.rows, variant.group_rows);
@@ -54,6 +60,22 @@ void project(Recorder& recorder, const Matrix& table, const View& x, const View&
   const uint64_t last = uint64_t{tokens - 1} * stride_of(table.rows) + table.rows;
   require_bytes(logits, last * 4, "project", "logits");
   record(recorder, table, x, logits, stride_of(table.rows), tokens, false, ranges);
+}
+
+void project_if(Recorder& recorder, const Matrix& table, const View& x, const View& logits, const RowRange& range,
+                const View& groups) {
+  const Plan& plan = recorder.device().plan();
+  const RowsVariant variant = rows_variant(plan, table, 1);
+  const uint32_t in_stride = stride_of(table.cols), out_stride = stride_of(table.rows);
+  require_bytes(x, uint64_t{in_stride} * 4, "project", "x");
+  require_bytes(logits, uint64_t{table.rows} * 4, "project", "logits");
+  const KernelSpec spec = kernel(plan, variant, table, false);
+  const std::vector<Matrix::Slice> slices = slices_of(plan, table, {&range, 1});
+  for (const Matrix::Slice& slice : slices)
+    recorder.dispatch_indirect(
+        spec, {slice.view, x.part(0, uint64_t{in_stride} * 4), logits, logits},
+        abi::ProjectPush{table.cols, slice.rows, slice.row_base, in_stride, out_stride, 0, 0},
+        groups.part(&slice == &slices.back() ? sizeof(abi::Indirect) : 0, sizeof(abi::Indirect)));
 }
 
 uint32_t best_count(const Plan& plan, const Matrix& table, std::span<const RowRange> ranges) {

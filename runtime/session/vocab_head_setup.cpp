@@ -139,6 +139,7 @@ const PartialHeadBuffers* VocabHeadSetup::mask_kept() {
 }
 
 RowsRead VocabHeadSetup::counts(const abi::RingEntry& entry) const {
+  if (model_.config.softmaxes.kind == SoftmaxKind::adaptive) return {HEAD_ALL, positions_, {}, entry.exact};
   if (!partial_) return {HEAD_ALL, positions_, {}, model_.config.vocab};
   return {ENTRY_MODE(entry.flags), positions_, {entry.refined[0], entry.refined[1], entry.refined[2]}, entry.exact};
 }

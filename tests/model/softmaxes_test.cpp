@@ -10,6 +10,7 @@
 #include "support/closeness.h"
 #include "support/json_value.h"
 #include "support/model_test.h"
+#include "support/op_inputs.h"
 #include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
 
@@ -173,6 +174,126 @@ TEST_P(SoftmaxesTest, RefusesLogitsBeyondABinding) {
     EXPECT_EQ(error.sentence(), "the logits of 3 softmaxes take 5120 bytes, a binding of this device reaches 4096");
     EXPECT_EQ(error.place(), path_.string());
   }
+}
+
+// ---- The clusters of an adaptive softmax that can win ----
+
+class ClustersTest : public GpuTest {
+ protected:
+  const std::filesystem::path path_ = source_folder() / "tests/model/golden_softmaxes/adaptive/model.gguf";
+  // Tokens from several prompts. whole: with log-probabilities, for which every row is computed.
+  Ids text(Session& session, const Sampling& sampling, bool whole, uint32_t prompts, uint32_t tokens) {
+    Ids all;
+    for (uint32_t i = 0; i < prompts; ++i) {
+      Sampling own = sampling;
+      own.seed = i + 1;
+      session.set_sampling(own);
+      session.set_logprobs(whole ? 1 : 0);
+      Random random(i);
+      Ids prompt(6);
+      for (uint32_t& id : prompt) id = 3 + random.below(297);
+      const Ids ids = generate(session, prompt, tokens);
+      all.insert(all.end(), ids.begin(), ids.end());
+    }
+    return all;
+  }
+};
+
+// Rows that a greedy choice computes of these ln p: those of the first softmax; then of the likeliest cluster whose
+// share is above the best row's probability; then of all whose share is above that of the best row so far.
+uint64_t rows_for(const Softmaxes& softmaxes, std::span<const float> log_probs) {
+  const auto vocab = static_cast<uint32_t>(log_probs.size());
+  const auto best_of = [&](uint32_t k) {
+    return *std::max_element(log_probs.begin() + softmaxes.first_row(k),
+                             log_probs.begin() + softmaxes.end_row(k, vocab));
+  };
+  std::vector<double> shares(softmaxes.count);
+  for (uint32_t k = 0; k < softmaxes.count; ++k)
+    for (uint32_t row = softmaxes.first_row(k); row < softmaxes.end_row(k, vocab); ++row)
+      shares[k] += std::exp(double{log_probs[row]});
+  double best = std::exp(double{best_of(0)});
+  const auto largest = static_cast<uint32_t>(std::max_element(shares.begin() + 1, shares.end()) - shares.begin());
+  std::vector<bool> read(softmaxes.count);
+  read[largest] = shares[largest] >= best;
+  if (read[largest]) best = std::max(best, std::exp(double{best_of(largest)}));
+  uint64_t rows = softmaxes.cutoffs[0];
+  for (uint32_t k = 1; k < softmaxes.count; ++k)
+    if (read[k] || (read[largest] && shares[k] >= best))
+      rows += softmaxes.end_row(k, vocab) - softmaxes.first_row(k) / TILE_ROWS * TILE_ROWS;
+  return rows;
+}
+
+TEST_F(ClustersTest, GreedyReadsThoseWhoseShareIsLargeEnough) {
+  const auto model = load_model(open_device(), path_, Format::f16);
+  Session session(*model, 128, {}), scorer(*model, 128, {});
+  session.set_sampling(greedy());
+  std::vector<uint32_t> seen(3);  // tokens that need so many clusters
+  for (uint32_t i = 0; i < 100; ++i) {
+    Random random(i);
+    Ids ids(1 + i % 5);
+    for (uint32_t& id : ids) id = 3 + random.below(297);
+    scorer.prompt(ids);
+    const std::vector<float> log_probs = scorer.logits();
+    const uint64_t before = session.stats().head_rows;
+    const Ids next = generate(session, ids, 1);
+    const uint64_t want = rows_for(model->config.softmaxes, log_probs);
+    ASSERT_EQ(session.stats().head_rows - before, want) << "after " << ids.size() << " tokens";
+    ASSERT_EQ(next[0], std::max_element(log_probs.begin(), log_probs.end()) - log_probs.begin());
+    ++seen[want == 100 ? 0 : want < 388 ? 1 : 2];
+  }
+  std::printf("tokens with 0, 1 and 2 clusters: %u, %u, %u\n", seen[0], seen[1], seen[2]);
+  EXPECT_TRUE(seen[0] > 0 && seen[1] > 0) << "choose_clusters_test has tokens that need both";
+}
+
+TEST_F(ClustersTest, AllTokensAreThoseOfTheWholeTable) {
+  const auto model = load_model(open_device(), path_, Format::f16);
+  Session session(*model, 128, {}), whole(*model, 128, {});
+  struct Case {
+    const char* name;
+    Sampling sampling;
+    bool reads_less;
+  };
+  const auto sampling = [](float temperature) {
+    Sampling s;
+    s.temperature = temperature, s.top_k = 0, s.top_p = 1, s.min_p = 0, s.repeat_penalty = 1;
+    return s;
+  };
+  std::vector<Case> cases = {{"greedy", sampling(0), true}, {"penalties", sampling(0), true},
+                             {"plain", sampling(1), true},  {"cold", sampling(0.1f), true},
+                             {"top-k", sampling(1), true},  {"top-k and top-p", sampling(0.7f), true},
+                             {"min-p", sampling(1), true},  {"top-k and typical-p", sampling(1), true},
+                             {"top-p", sampling(1), false}, {"typical-p", sampling(1), false}};
+  cases[1].sampling.repeat_penalty = 1.3f, cases[1].sampling.presence_penalty = 0.5f;
+  cases[1].sampling.frequency_penalty = -0.2f;
+  cases[4].sampling.top_k = 5;
+  cases[5].sampling.top_k = 20, cases[5].sampling.top_p = 0.8f, cases[5].sampling.repeat_penalty = 1.1f;
+  cases[6].sampling.min_p = 0.2f;
+  cases[7].sampling.top_k = 8, cases[7].sampling.typical_p = 0.7f;
+  cases[8].sampling.top_p = 0.9f;
+  cases[9].sampling.typical_p = 0.9f;
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    const SessionStats before = session.stats();
+    const Ids got = text(session, one.sampling, false, 10, 30), want = text(whole, one.sampling, true, 10, 30);
+    ASSERT_EQ(got, want);
+    const SessionStats& after = session.stats();
+    const double rows = static_cast<double>(after.head_rows - before.head_rows) /
+                        static_cast<double>(after.head_tokens - before.head_tokens);
+    std::printf("%-20s %5.1f of 300 rows a token\n", one.name, rows);
+    if (one.reads_less) {
+      EXPECT_LT(rows, 300);
+    }
+  }
+  EXPECT_EQ(whole.stats().head_rows, whole.stats().head_tokens * 388) << "88 are in the tiles of two softmaxes";
+}
+
+TEST_F(ClustersTest, TablesInSlices) {
+  Tuning tuning;
+  tuning.slice_bytes = 3 * 64 * 256;  // a few tiles
+  const auto model = load_model(open_device(), path_, Format::f16),
+             sliced = load_model(open_device(tuning), path_, Format::f16);
+  Session session(*model, 128, {}), other(*sliced, 128, {});
+  EXPECT_EQ(text(session, greedy(), true, 10, 10), text(other, greedy(), false, 10, 10));
 }
 
 INSTANTIATE_TEST_SUITE_P(, SoftmaxesTest, testing::Values("mixture", "adaptive"),

@@ -33,7 +33,7 @@ void check_log_sum(const Tuning& tuning, uint32_t rows, const std::vector<uint32
   const Buffer in = upload(device, "logits", logits), limits = upload(device, "bounds", bounds);
   const Buffer sums = poisoned(device, "sums", softmaxes);
   run_op(device, reduction("log_sum", device->plan()),
-         [&](Recorder& recorder) { ops::log_sum(recorder, in, limits, sums, rows, softmaxes); });
+         [&](Recorder& recorder) { ops::log_sum(recorder, in, limits, sums, rows, 0, softmaxes); });
   EXPECT_TRUE(close_to(download_as<float>(device, sums), want, allowed));
 }
 
@@ -51,7 +51,7 @@ TEST_F(LogSumTest, RefusesWrongShapes) {
   const auto device = open_device();
   const Buffer small(device, "small", 256, Memory::device), large(device, "large", 4096, Memory::device);
   const auto run = [&](const Buffer& logits, uint32_t softmaxes) {
-    run_op(device, "log_sum", [&](Recorder& r) { ops::log_sum(r, logits, small, small, 300, softmaxes); });
+    run_op(device, "log_sum", [&](Recorder& r) { ops::log_sum(r, logits, small, small, 300, 0, softmaxes); });
   };
   EXPECT_THROW(run(small, 1), Error);
   EXPECT_THROW(run(large, 16), Error);

@@ -43,8 +43,9 @@ void check_mix(const Case& c) {
   const Buffer in = upload(device, "logits", logits), limits = upload(device, "bounds", c.bounds);
   const Buffer sum = upload(device, "sums", sums), prior = upload(device, "priors", priors);
   const Buffer mixed = poisoned(device, "mixed", stride);
-  run_op(device, "mix",
-         [&](Recorder& recorder) { ops::mix(recorder, in, limits, sum, prior, mixed, c.rows, softmaxes, c.first); });
+  run_op(device, "mix", [&](Recorder& recorder) {
+    ops::mix(recorder, {in, limits, sum, prior, mixed}, c.rows, softmaxes, c.first);
+  });
   EXPECT_TRUE(close_to(download_as<float>(device, mixed), want, allowed));
 }
 
@@ -70,7 +71,7 @@ TEST_F(MixTest, RefusesWrongShapes) {
   const auto device = open_device();
   const Buffer small(device, "small", 4, Memory::device), large(device, "large", 8192, Memory::device);
   const auto run = [&](const View& logits, const View& priors, const View& mixed, FirstPrior first) {
-    run_op(device, "mix", [&](Recorder& r) { ops::mix(r, logits, large, large, priors, mixed, 300, 2, first); });
+    run_op(device, "mix", [&](Recorder& r) { ops::mix(r, {logits, large, large, priors, mixed}, 300, 2, first); });
   };
   EXPECT_THROW(run(small, large, large, FirstPrior::given), Error);
   EXPECT_THROW(run(large, small, large, FirstPrior::given), Error);
