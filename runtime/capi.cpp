@@ -400,8 +400,7 @@ weft_status weft_tokenize(const weft_model* model, const char* text, size_t leng
         tokenizer.encode({text, length}, parse_special ? Tokenizer::Special::parse : Tokenizer::Special::plain);
     all.insert(all.end(), encoded.begin(), encoded.end());
     const Config& config = model->model.config;
-    const bool encodes = config.layer_kind.sees_all || config.encoder;
-    if (add_bos && encodes && tokenizer.input_end()) all.push_back(*tokenizer.input_end());
+    if (add_bos && config.embeds() && tokenizer.input_end()) all.push_back(*tokenizer.input_end());
     copy_ids(all, ids, capacity, count);
   });
 }

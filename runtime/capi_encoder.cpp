@@ -1,6 +1,7 @@
 // The C API's encoders.
 #include <algorithm>
 
+#include "base/quote.h"
 #include "capi.h"
 #include "model/encoder.h"
 
@@ -35,11 +36,41 @@ weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder,
     require(model && encoder, "model or encoder", "it is NULL");
     const auto lock = lock_users(*model);
     need_weights(*model);
+    const Config& config = model->model.config;
+    if (!config.embeds())
+      throw Error(Code::unsupported, "the family '" + config.family + "' has no encoder", "model",
+                  "its files do not say how texts become embeddings; use a model that was trained for them");
+    model->model.weights.need_all_rows("embeddings");
     *encoder = new weft_encoder(model);
   });
 }
 
 void weft_encoder_free(weft_encoder* encoder) { destroy(encoder); }
+
+uint32_t weft_model_embedding_size(const weft_model* model) {
+  if (!model || !model->model.config.embeds()) return 0;
+  const Config& config = model->model.config;
+  return config.sentences.size(config.width);
+}
+
+weft_status weft_model_prompt(const weft_model* model, const char* name, char** prompt, weft_error* error) {
+  return guard(error, [&] {
+    require(model && prompt, "model or prompt", "it is NULL");
+    const SentenceConfig& sentences = model->model.config.sentences;
+    if (!name) {
+      *prompt = copy_string(sentences.default_prompt);
+      return;
+    }
+    const auto found = sentences.prompts.find(name);
+    if (found == sentences.prompts.end()) {
+      std::string known;
+      for (const auto& item : sentences.prompts) known += (known.empty() ? "" : ", ") + item.first;
+      throw Error(Code::not_found, "the model has no prompt \"" + printable(name) + "\"", "prompt",
+                  known.empty() ? "its files have none; write the instruction before the text" : "it has " + known);
+    }
+    *prompt = copy_string(found->second);
+  });
+}
 
 weft_status weft_encoder_run(weft_encoder* encoder, const uint32_t* ids, size_t count, weft_error* error) {
   return guard(error, [&] {
@@ -55,12 +86,14 @@ weft_status weft_encoder_embedding(weft_encoder* encoder, weft_pooling pooling, 
     require(encoder && embedding, "encoder or embedding", "it is NULL");
     const InUse use(encoder, "encoder");
     const Config& config = encoder->model->model.config;
-    check_count(count, config.width, "an embedding has ");
-    require(pooling >= WEFT_POOL_MODEL && pooling <= WEFT_POOL_CLS, "pooling", "there is no such weft_pooling");
-    const Pooling chosen = pooling == WEFT_POOL_MEAN  ? Pooling::mean
-                           : pooling == WEFT_POOL_CLS ? Pooling::first
-                                                      : config.pooling;
-    std::ranges::copy(encoder->on_device().embedding(chosen), embedding);
+    const uint32_t size = config.sentences.size(config.width);
+    if (count == 0 || count > size) check_count(count, size, "an embedding has at most ");
+    require(pooling >= WEFT_POOL_MODEL && pooling <= WEFT_POOL_LAST, "pooling", "there is no such weft_pooling");
+    const Pooling chosen = pooling == WEFT_POOL_MEAN   ? Pooling::mean
+                           : pooling == WEFT_POOL_CLS  ? Pooling::first
+                           : pooling == WEFT_POOL_LAST ? Pooling::last
+                                                       : config.sentences.pooling;
+    std::ranges::copy(encoder->on_device().embedding(chosen, static_cast<uint32_t>(count)), embedding);
   });
 }
 

@@ -392,7 +392,7 @@ struct AttendPush {
   uint q_stride, out_stride;  // floats between rows
   uint capacity;              // slots of the cache: the whole context, or window + pass tokens - 1 at least
   float scale;                // of the scores
-  uint window;                // positions a token sees, itself the last; 0xffffffff: all
+  uint window;                // positions a token sees, itself the last; MASK_NONE: as many after it; 0xffffffff: all
   float soft_cap;             // of the scores, where the kernel's constant says so
   uint reach;                 // of biases, likewise: those of a head are (2 * reach + 1)
   uint span;                  // positions a workgroup goes through

@@ -53,6 +53,7 @@ layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
 layout(std430, binding = 7) readonly buffer Sinks { float sinks[]; };  // (heads)
 layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/members.glsl"
+#include "lib/window.glsl"
 #include "lib/rotate_one.glsl"
 #include "lib/parts.glsl"
 #include "lib/reduce_heads.glsl"
@@ -252,8 +253,8 @@ void main() {
   const Owner owner = owner_of(gl_WorkGroupID.y);
   if (is_spare(owner)) return;
   const uint own = owner.position, token = owner.row;
-  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? owner.end : own + 1, owner.context);
-  const uint seen = min(length, p.window), part = gl_WorkGroupID.z, span = span_of(seen, p.span, MOST_PARTS);
+  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? end_of_window(owner) : own + 1, owner.context);
+  const uint seen = seen_of(owner, length), part = gl_WorkGroupID.z, span = span_of(seen, p.span, MOST_PARTS);
   const uint first = length - seen + part * span;
   if (PARTED != 0 && first >= length) return;
   uint last = min(length, first + span);

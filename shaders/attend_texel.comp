@@ -46,6 +46,7 @@ layout(std430, binding = 9) coherent buffer Arrivals { uint arrivals[]; };
 layout(std430, binding = 10) readonly buffer Sinks { float sinks[]; };  // as in attend.comp
 layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/members.glsl"
+#include "lib/window.glsl"
 #include "lib/parts.glsl"
 
 vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(queries, int(i))); }
@@ -73,8 +74,8 @@ void main() {
   const Owner owner = owner_of(index);
   if (is_spare(owner)) return;
   const uint own = owner.position, token = owner.row;
-  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? owner.end : own + 1, owner.context);
-  const uint seen = min(length, p.window), first = length - seen + part_index * p.span, row = index * p.heads + head;
+  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? end_of_window(owner) : own + 1, owner.context);
+  const uint seen = seen_of(owner, length), first = length - seen + part_index * p.span, row = index * p.heads + head;
   if (PARTED != 0 && first >= length) return;
   const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
   const bool parted = PARTED != 0 && all.count > 1;

@@ -18,8 +18,9 @@ class Embedder {
   class Place {
    public:
     explicit Place(Embedder& embedder) : embedder_(embedder), place_(embedder.line_) {}
-    // The vector of an input with the model's special tokens. Throws as Line::Place::run.
-    std::vector<float> embed(const std::vector<std::uint32_t>& ids);
+    // The vector of an input with the model's special tokens. dimensions: how many of its first numbers; 0: all. Throws
+    // as Line::Place::run.
+    std::vector<float> embed(const std::vector<std::uint32_t>& ids, std::uint32_t dimensions);
 
    private:
     Embedder& embedder_;
@@ -38,6 +39,7 @@ class Embedder {
 struct EmbeddingRequest {
   std::vector<std::vector<std::uint32_t>> inputs;  // with special tokens
   std::vector<std::string> fields;                 // that they came from
+  std::uint32_t dimensions = 0;                    // 0: all
   bool base64 = false;
 };
 // Throws RequestError.

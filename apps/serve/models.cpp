@@ -21,6 +21,7 @@ class Models::Served {
     ModelFacts facts = {name, info.vocab_size, info.max_context, options.sessions, info.width};
     if (hears) transcriber_.emplace(model_, options.queue);
     if (hears || make_embedder(options.queue)) {
+      if (embedder_) facts.width = weft_model_embedding_size(model_.get());
       if (args.ctx) throw cli::UsageError("--ctx", "an encoder's input has its own limit");
       if (options.speculation != WEFT_SPECULATE_OFF) throw cli::UsageError("--speculate", "an encoder writes no text");
       if (!options.lora.empty()) throw cli::UsageError("--lora", "an encoder takes no adapter");

@@ -376,7 +376,7 @@ HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client
     check_wanted(client, deadline);
     const std::string& field = asked.fields[data.size()];
     try {
-      data.push_back(embedding_json(data.size(), place.embed(ids), asked.base64));
+      data.push_back(embedding_json(data.size(), place.embed(ids, asked.dimensions), asked.base64));
     } catch (const api::Failure& failure) {
       if (failure.status() != WEFT_CONTEXT_FULL) throw;
       throw bad_field(field,

@@ -10,7 +10,8 @@ namespace {
 
 struct EmbedArgs {
   ModelArgs model;
-  std::string file, pool;
+  std::string file, pool, prompt;
+  std::uint32_t dimensions = 0;
   std::vector<std::string> texts;
   bool json = false;
 };
@@ -35,7 +36,10 @@ std::vector<std::string> split_lines(const std::string& text) {
 }
 
 weft_pooling parse_pooling(const std::string& pool) {
-  return pool == "mean" ? WEFT_POOL_MEAN : pool == "cls" ? WEFT_POOL_CLS : WEFT_POOL_MODEL;
+  return pool == "mean"   ? WEFT_POOL_MEAN
+         : pool == "cls"  ? WEFT_POOL_CLS
+         : pool == "last" ? WEFT_POOL_LAST
+                          : WEFT_POOL_MODEL;
 }
 
 void embed(const EmbedArgs& args) {
@@ -47,14 +51,17 @@ void embed(const EmbedArgs& args) {
 
   const api::Model model = load_model(args.model);
   api::Encoder encoder(model);
+  if (args.dimensions > encoder.size())
+    throw UsageError("--dimensions", format("the model's embeddings have %u numbers", encoder.size()));
+  const std::string prompt = model.prompt(args.prompt);
   Json embeddings = Json::array();
   for (std::size_t text = 0; text < texts.size(); ++text) {
     try {
-      encoder.run(model.tokenize(texts[text], true));
+      encoder.run(model.tokenize(prompt + texts[text], true));
     } catch (const api::Failure& failure) {
       throw api::Failure(failure.status(), failure.sentence(), format("text %zu", text + 1), failure.hint());
     }
-    const std::vector<float> embedding = encoder.embedding(parse_pooling(args.pool));
+    const std::vector<float> embedding = encoder.embedding(parse_pooling(args.pool), args.dimensions);
     if (args.json) {
       embeddings.push_back(embedding);
       continue;
@@ -63,7 +70,8 @@ void embed(const EmbedArgs& args) {
       std::cout << (i ? " " : "") << format("%.7g", static_cast<double>(embedding[i]));
     std::cout << std::endl;
   }
-  if (args.json) print_json({{"width", model.info().width}, {"embeddings", embeddings}});
+  if (args.json)
+    print_json({{"width", args.dimensions ? args.dimensions : encoder.size()}, {"embeddings", embeddings}});
 }
 
 struct Guess {
@@ -120,7 +128,7 @@ void fill(const FillArgs& args) {
 
 CLI::Validator pool_name() {
   const auto validate = [](const std::string& text) -> std::string {
-    return text == "mean" || text == "cls" ? "" : "must be mean or cls, not \"" + text + "\"";
+    return text == "mean" || text == "cls" || text == "last" ? "" : "must be mean, cls or last, not \"" + text + "\"";
   };
   return CLI::Validator(validate, "", "pool");
 }
@@ -129,7 +137,7 @@ CLI::Validator pool_name() {
 
 void add_embed(CLI::App& app) {
   auto args = std::make_shared<EmbedArgs>();
-  CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors, with an encoder such as BERT");
+  CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors, with a model made for that");
   command->footer(
       "Prints a line of numbers for each text: a vector of length 1. The scalar product of two vectors, -1 to 1, says "
       "how\n"
@@ -138,11 +146,19 @@ void add_embed(CLI::App& app) {
   command->add_option("-f,--file", args->file, "file of texts, one on each line")->type_name("FILE");
   command->add_option("TEXT", args->texts, "texts");
   command
-      ->add_option(
-          "--pool", args->pool,
-          "mean: the mean of all tokens' hidden states; cls: the first token's (default: as the model says, else mean)")
-      ->type_name("mean|cls")
+      ->add_option("--pool", args->pool,
+                   "mean: the mean of all tokens' hidden states; cls: the first token's; last: the last token's "
+                   "(default: as the "
+                   "model says, else mean)")
+      ->type_name("mean|cls|last")
       ->check(pool_name());
+  command
+      ->add_option("--prompt", args->prompt,
+                   "put a prompt of the model's files before each text: query or document, for example")
+      ->type_name("NAME");
+  command->add_option("--dimensions", args->dimensions, "only the first numbers of each vector, scaled to length 1")
+      ->type_name("N")
+      ->transform(whole(1));
   add_json_option(command, args->json);
   command->callback([args] { embed(*args); });
 }

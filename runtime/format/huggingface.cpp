@@ -92,11 +92,23 @@ bool is_plain_name(const std::string& name) {
          name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
 }
 
+SentenceModule read_dense_module(ModelFile& model, const fs::path& folder) {
+  SentenceModule dense = {(folder / "config.json").string(), read_object(folder / "config.json"), {}};
+  const fs::path weights = folder / "model.safetensors";
+  if (!there(weights))
+    throw Error(Code::not_found, "the module's folder has no model.safetensors", folder.string(),
+                "convert other weights to safetensors first");
+  MappedFile file(weights);
+  dense.tensors = parse_safetensors(file.bytes(), weights.string());
+  model.files.push_back(std::move(file));
+  return dense;
+}
+
 // Files of sentence-transformers, if there are any.
 void read_sentence_files(ModelFile& model) {
   model.sentence_transformer = read_object_if_there(model.path / "sentence_bert_config.json");
   model.sentence_prompts = read_object_if_there(model.path / "config_sentence_transformers.json");
-  std::string pooling = "1_Pooling";
+  fs::path pooling = model.path / "1_Pooling";
   if (const fs::path path = model.path / "modules.json"; there(path)) {
     const MappedFile file(path);
     model.sentence_modules = parse_json(file.text(), path.string());
@@ -105,15 +117,19 @@ void read_sentence_files(ModelFile& model) {
       const JsonValue *type = item.find("type"), *folder = item.find("path");
       if (type == nullptr || folder == nullptr || !type->is_string() || !folder->is_string())
         throw Error(Code::bad_file, "a module has no \"type\" and \"path\" that are strings", path.string());
-      if (!type->text().ends_with(".Pooling")) continue;
+      const bool is_pooling = type->text().ends_with(".Pooling"), is_dense = type->text().ends_with(".Dense");
+      const bool is_score = type->text().ends_with(".LogitScore");
+      if (!is_pooling && !is_dense && !is_score) continue;
       if (!is_plain_name(folder->text()))
         throw Error(Code::bad_file,
                     "the folder of a module is \"" + printable(folder->text()) + "\", which is not a name in this one",
                     path.string());
-      pooling = folder->text();
+      if (is_pooling) pooling = model.path / folder->text();
+      if (is_dense) model.dense_modules.push_back(read_dense_module(model, model.path / folder->text()));
+      if (is_score) model.logit_score = read_object(model.path / folder->text() / "config.json");
     }
   }
-  model.pooling = read_object_if_there(model.path / pooling / "config.json");
+  model.pooling = read_object_if_there(pooling / "config.json");
 }
 
 // The text model's description and tensors, under the names that they have in a folder of their own.

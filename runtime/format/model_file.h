@@ -14,6 +14,13 @@
 
 namespace weft {
 
+// A module of sentence-transformers that has weights of its own: a folder with config.json and model.safetensors.
+struct SentenceModule {
+  std::string place;  // of its config.json
+  JsonValue config;
+  std::vector<TensorView> tensors;
+};
+
 // Constant after open_model except for forget_tokenizer(); any number of threads may read it. Movable; the tensors'
 // bytes are in mapped files and stay valid as long as the object, even after a move.
 struct ModelFile {
@@ -33,6 +40,8 @@ struct ModelFile {
   // As sentence-transformers writes them: 1_Pooling/config.json (or where modules.json says), modules.json (an array),
   // sentence_bert_config.json, config_sentence_transformers.json.
   JsonValue pooling, sentence_modules, sentence_transformer, sentence_prompts;
+  std::vector<SentenceModule> dense_modules;  // in order; their tensors are not in `tensors`
+  JsonValue logit_score;                      // config.json of the module LogitScore, of a reranker
   // For an image encoder: preprocessor_config.json, or "image_processor" of processor_config.json.
   JsonValue preprocessor;
 

@@ -42,6 +42,19 @@ void find_biases(Config& c, const ModelFile& file) {
   c.layer_kind.ffn_bias |= there({"ffn_up", "ffn_down"});
 }
 
+// A decoder's layers whose tokens see later ones too.
+void see_both_ways(Config& c, const JsonObject& values) {
+  if (c.traits->encoder || c.traits->gated_delta || c.traits->mamba2 || c.traits->short_conv || c.traits->gemma4 ||
+      c.layer_kind.positions != Positions::rotary)
+    unsupported("not supported: tokens of this family that see later ones", values);
+  c.layer_kind.sees_all = true;
+}
+
+// Windows of such layers are given by both halves together. A token sees those nearer than the half and one.
+uint32_t window_of(const Config& c, uint32_t given) {
+  return given > 0 && c.layer_kind.sees_all ? given / 2 + 1 : given;
+}
+
 // local: which layers have the window.
 template <class Local>
 void place_layers(Config& c, uint32_t window, uint32_t rotary_dim, const Local& local) {
@@ -54,8 +67,9 @@ void place_layers(Config& c, uint32_t window, uint32_t rotary_dim, const Local& 
   }
 }
 
-bool local_by_pattern(uint32_t layer, uint32_t global_every) {
-  return global_every == 0 || (layer + 1) % global_every != 0;
+// first: the first layer has no window, nor every n-th after it; else the n-th, ...
+bool local_by_pattern(uint32_t layer, uint32_t global_every, bool first) {
+  return global_every == 0 || (first ? layer : layer + 1) % global_every != 0;
 }
 
 // The encoder of an encoder-decoder, from the decoder's description.
@@ -144,7 +158,7 @@ void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& val
   if (family.local_rope_base > 0)
     c.ropes.push_back(
         plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, family.local_rope_base), rotary_dim));
-  const uint32_t window = values.integer(p + "attention.sliding_window", 0, kMostContext, 0);
+  const uint32_t window = window_of(c, values.integer(p + "attention.sliding_window", 0, kMostContext, 0));
   const std::string key = p + "attention.sliding_window_pattern";
   if (values.has(key) && values.at(key).is_array()) {
     const JsonValue& local = values.at(key);  // a flag for each layer
@@ -155,7 +169,8 @@ void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& val
     });
   }
   const uint32_t global_every = values.integer(key, 0, 4096, family.global_every);
-  place_layers(c, window, rotary_dim, [&](uint32_t layer) { return local_by_pattern(layer, global_every); });
+  place_layers(c, window, rotary_dim,
+               [&](uint32_t layer) { return local_by_pattern(layer, global_every, family.global_first); });
 }
 
 void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
@@ -167,13 +182,6 @@ void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
   c.layer_kind.gated = file.find(tensor_name(file.kind, *c.traits, "ffn_gate", 0)) != nullptr;
   if (c.layer_kind.gated) c.layer_kind.activation = Activation::gelu_tanh;  // as llama.cpp takes for granted
   finish_t5(c, !file.find("output.weight"), layers);
-}
-
-// Pooling from llama.cpp's number for it.
-Pooling gguf_pooling(const JsonObject& values, const std::string& key) {
-  const uint32_t type = values.integer(key, 0, 4, 1);  // none, mean, first, last, rank
-  if (type > 2) unsupported("not supported: '" + key + "' " + std::to_string(type), values);
-  return type == 2 ? Pooling::first : Pooling::mean;
 }
 
 // docs/formats.md has the keys.
@@ -245,7 +253,8 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.attention_scale = values.real(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head)));
   if (!c.traits->experts && values.integer(p + "expert_count", 0, ops::kMostExperts, 0) > 0)
     unsupported("not supported: experts in this family", values);
-  if (c.layer_kind.sees_all) c.pooling = gguf_pooling(values, p + "pooling_type");
+  if (!c.layer_kind.sees_all && !values.flag(p + "attention.causal", true)) see_both_ways(c, values);
+  c.sentences = read_gguf_sentence_config(file, c.family, !c.layer_kind.sees_all, c.width);
   read_gguf_positions(c, file, values, p);
   if (c.layer_kind.positions == Positions::bucketed) read_gguf_t5(c, file, values);
   read_gguf_mixers(c, file, values, p, kv_heads);
@@ -328,8 +337,10 @@ Rope read_rope(const JsonObject& v, const JsonObject& config, double base, uint3
 // global_dim: rotary_dim of layers without a window.
 void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32_t global_dim) {
   const Family& family = *c.traits;
-  const double base = values.number(values.either({"rope_theta", "rotary_emb_base"}), kTiny, kHuge, family.rope_base);
-  const double local_base = values.number("rope_local_base_freq", kTiny, kHuge, family.local_rope_base);
+  const double base = values.number(values.either({"rope_theta", "rotary_emb_base", "global_rope_theta"}), kTiny, kHuge,
+                                    family.rope_base);
+  const double local_base =
+      values.number(values.either({"rope_local_base_freq", "local_rope_theta"}), kTiny, kHuge, family.local_rope_base);
   if (values.has("rope_parameters")) {  // newer Transformers
     const JsonObject rope = values.object("rope_parameters");
     if (rope.has("full_attention")) {
@@ -350,7 +361,8 @@ void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32
 uint32_t read_rotary_dim(const Config& c, const JsonObject& values) {
   if (c.layer_kind.positions != Positions::rotary) return 0;
   if (c.traits->mamba2 && values.text("position_embedding_type", "none") != "rope") return 0;
-  double share = values.number(values.either({"partial_rotary_factor", "rotary_pct"}), 0, 1, c.traits->rotary_share);
+  double share = values.number(values.either({"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}), 0, 1,
+                               c.traits->rotary_share);
   if (values.has("rope_parameters"))
     share = values.object("rope_parameters").number("partial_rotary_factor", 0, 1, share);
   return static_cast<uint32_t>(c.heads.head_dim * share);
@@ -360,7 +372,8 @@ void read_layer_positions(Config& c, const JsonObject& values) {
   const uint32_t rotary_dim = read_rotary_dim(c, values);
   read_ropes(c, values, rotary_dim, c.traits->gemma4 ? read_gemma4_global(c, values).head_dim : rotary_dim);
   const bool used = values.flag("use_sliding_window", true);
-  const uint32_t window = used ? values.integer("sliding_window", 0, kMostContext, 0) : 0;
+  const std::string window_key = values.either({"local_attention", "sliding_window"});
+  const uint32_t window = used ? window_of(c, values.integer(window_key, 0, kMostContext, 0)) : 0;
   const auto array = [&](const std::string& key) -> const JsonValue& {
     const bool right = values.at(key).is_array() && values.at(key).size() == c.layers;
     if (!right) values.refuse(key, "an array of " + std::to_string(c.layers));
@@ -375,12 +388,14 @@ void read_layer_positions(Config& c, const JsonObject& values) {
         unsupported("not supported: layer type " + type.dump(), values);
     place_layers(c, window, rotary_dim, [&](uint32_t layer) { return types[layer] == "sliding_attention"; });
   } else {
-    const uint32_t global_every = values.integer(values.either({"sliding_window_pattern", "_sliding_window_pattern"}),
-                                                 0, 4096, c.traits->global_every);
+    const std::string every =
+        values.either({"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"});
+    const uint32_t global_every = values.integer(every, 0, 4096, c.traits->global_every);
     const uint32_t first_local =
         values.has("use_sliding_window") ? values.integer("max_window_layers", 0, kMost, 0) : 0;
-    place_layers(c, window, rotary_dim,
-                 [&](uint32_t layer) { return layer >= first_local && local_by_pattern(layer, global_every); });
+    place_layers(c, window, rotary_dim, [&](uint32_t layer) {
+      return layer >= first_local && local_by_pattern(layer, global_every, c.traits->global_first);
+    });
   }
   if (values.has("no_rope_layers")) {  // 0: none in this layer
     const JsonValue& rotated = array("no_rope_layers");
@@ -391,7 +406,7 @@ void read_layer_positions(Config& c, const JsonObject& values) {
 
 Activation activation_named(const std::string& name, const JsonObject& values) {
   if (name == "relu") return Activation::relu;
-  if (name == "silu" || name == "swish") return Activation::silu;
+  if (name == "silu" || name == "swish" || name == "swiglu") return Activation::silu;
   if (name == "gelu") return Activation::gelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
   unsupported("not supported: activation '" + name + "'", values);
@@ -459,7 +474,8 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   const bool experts = c.traits->experts && values.has("num_experts");  // then there may be no other feed-forward
   c.ffn = c.layer_kind.gated && !experts ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
   c.context =
-      values.integer(values.either({"max_position_embeddings", "n_positions", "seq_length"}), 1, kMostContext, 2048);
+      values.integer(values.either({"max_trained_positions", "max_position_embeddings", "n_positions", "seq_length"}),
+                     1, kMostContext, 2048);
   c.heads.heads = values.integer(
       values.either({"decoder_attention_heads", "num_attention_heads", "n_head", "attention_heads", "num_heads"}), 1,
       4096);
@@ -473,6 +489,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   c.layer_kind.qkv_bias |= attention_bias;
   c.layer_kind.out_bias |= attention_bias;
   c.layer_kind.ffn_bias |= values.flag("mlp_bias", false);
+  c.layer_kind.norm_bias |= values.flag("norm_bias", false);
   c.tied = values.flag("tie_word_embeddings", c.traits->tied);
   if (c.traits->norms_lack_one) c.norm_offset = 1;
   if (c.traits->gemma) {
@@ -493,17 +510,21 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     c.residual_scale = values.real("residual_multiplier", kTiny, 1e6, 1);
     c.logit_scale = 1 / values.real("logits_scaling", kTiny, 1e6, 1);
   }
+  if (c.traits->gemma && !c.traits->gemma4 && values.flag("use_bidirectional_attention", false))
+    see_both_ways(c, values);
+  if (c.layer_kind.sees_all || !file.sentence_modules.is_null())
+    c.sentences = read_sentence_config(file, !c.layer_kind.sees_all, c.context, c.width);
   if (c.layer_kind.sees_all) {
-    const SentenceConfig sentences = read_sentence_config(file, c.context);
-    c.pooling = sentences.pooling;
-    c.text_tokens = sentences.most_tokens;
     if (const std::string type = values.text("position_embedding_type", "absolute"); type != "absolute")
       unsupported("not supported: positions '" + type + "'", values);
   }
-  for (const char* odd : {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
-                          "apply_residual_connection_post_layernorm", "is_decoder"})
-    if (!sees_pictures_whole(c, values, odd) && values.flag(odd, false))
-      unsupported("not supported: '" + std::string(odd) + "'", values);
+  for (const std::string odd :
+       {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
+        "apply_residual_connection_post_layernorm", "is_decoder", "prenorm", "use_rms_norm", "parallel_block",
+        "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
+    if (!(c.layer_kind.sees_all && odd == "use_bidirectional_attention") && !sees_pictures_whole(c, values, odd) &&
+        values.flag(odd, false))
+      unsupported("not supported: '" + odd + "'", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
   read_layer_positions(c, values);
   if (c.layer_kind.positions == Positions::bucketed)

@@ -76,11 +76,12 @@ struct Config {
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layer_configs;  // (layers)
   std::optional<bool> tied;                // as the file says; GGUF says nothing
-  Pooling pooling = Pooling::mean;         // of embeddings, as the file says
-  uint32_t text_tokens = 0;                // most tokens of a text that an encoder reads, its end included; 0: no limit
+  SentenceConfig sentences;                // how a text becomes an embedding
   bool can_measure_states() const {
     return !encoder && !layer_kind.sees_all && !layer_kind.sees_source && width > LEADING;
   }
+  // True if texts become embeddings.
+  bool embeds() const { return layer_kind.sees_all || encoder || sentences.given; }
   uint64_t fingerprint = 0;  // of the file (fingerprint.h)
   ScoreBuckets buckets;      // with Positions::bucketed
   // For an encoder-decoder, where this config is the decoder's: the encoder, which has the same width, and the token
@@ -124,9 +125,11 @@ struct Config {
     return layer_kind.shared_expert != SharedExpert::none ||
            !std::ranges::all_of(layer_configs, [](const LayerConfig& layer) { return layer.experts; });
   }
-  // True if a row of numbers for each of `context` positions is added to the embedding.
+  // True if a row of numbers for each of `context` positions is added to the embedding. Where only the tokens' type is
+  // added, the rows are equal.
   bool has_position_table() const {
-    return layer_kind.positions == Positions::learned || layer_kind.positions == Positions::sinusoidal;
+    return layer_kind.positions == Positions::learned || layer_kind.positions == Positions::sinusoidal ||
+           layer_kind.typed;
   }
 };
 

@@ -9,13 +9,6 @@
 namespace weft {
 namespace {
 
-const Model& checked(const Model& model) {
-  if (!model.config.layer_kind.sees_all)
-    throw Error(Code::unsupported, "the family '" + model.config.family + "' has no encoder", "model",
-                "its tokens do not see what follows them; use a BERT model");
-  return model;
-}
-
 uint32_t whole_chunks(const Model& model, size_t tokens) {
   return static_cast<uint32_t>(align_up(tokens, model.device->plan().chunk_tokens));
 }
@@ -23,28 +16,43 @@ uint32_t whole_chunks(const Model& model, size_t tokens) {
 }  // namespace
 
 Encoder::Encoder(const Model& model, uint32_t context)
-    : model_(checked(model)),
-      context_(context),
-      activations_(model, whole_chunks(model, context)),
-      cache_(model, context, whole_chunks(model, context)),
-      step_(model, context, 1),
-      pool_(model.device),
-      queue_(model, Policy::throughput) {
+    : model_(model), context_(context), pool_(model.device), queue_(model, Policy::throughput) {
+  constexpr uint32_t kFirst = 512;
+  grow(std::min(context, kFirst));
   if (!model.weights.sound) return;
+  grow(context);
   const uint64_t bytes = columns_bytes(model.config, whole_chunks(model, context));
   columns_ = Buffer(model.device, "sound columns", bytes, Memory::shared);
   std::memset(columns_.data(), 0, columns_.bytes());
   frames_state_ = Buffer(model.device, "sound state", sizeof(abi::StepState), Memory::shared);
 }
 
+uint64_t Encoder::bytes() const {
+  const uint64_t sound = columns_.bytes() + frames_state_.bytes();
+  if (!buffers_) return sound;
+  return buffers_->activations.bytes() + buffers_->cache.bytes() + buffers_->step.bytes() + sound;
+}
+
+// Doubles, so that longer and longer inputs do not allocate again and again.
+void Encoder::grow(size_t tokens) {
+  if (tokens <= capacity_) return;
+  const uint32_t wanted = std::max(whole_chunks(model_, tokens), 2 * capacity_);
+  const uint32_t capacity = std::min(wanted, context_);
+  passes_.clear();
+  capacity_ = 0;
+  buffers_.reset();
+  buffers_.emplace(model_, capacity, whole_chunks(model_, capacity));
+  capacity_ = capacity;
+}
+
 // A pass takes the whole input, rounded up to whole chunks: each token attends to the keys of all of it.
 const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
   if (const auto found = passes_.find(tokens); found != passes_.end()) return found->second;
-  Pass pass = {model_, activations_, step_, cache_, tokens};
+  const ActivationBuffers& a = buffers_->activations;
+  Pass pass = {model_, a, buffers_->step, buffers_->cache, tokens};
   if (model_.weights.sound) pass.sound = {columns_, frames_state_};
   const auto norm = [&](Recorder& r) {
-    ops::norm(r, model_.config.norm(), step_.state, activations_.x, model_.weights.final_norm, activations_.normed,
-              tokens, false);
+    ops::norm(r, model_.config.norm(), buffers_->step.state, a.x, model_.weights.final_norm, a.normed, tokens, false);
   };
   return passes_.emplace(tokens, Recorded{record_body(pool_, pass), record_end(pool_, pass, norm)}).first->second;
 }
@@ -52,7 +60,7 @@ const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
 void Encoder::run(std::span<const uint32_t> all) {
   if (model_.weights.sound) throw Error(Code::unsupported, "the encoder hears sound and reads no text", "input");
   // As sentence-transformers cuts: the end of a text stays its last token.
-  const size_t most = model_.config.text_tokens;
+  const size_t most = model_.config.sentences.most_tokens;
   std::vector<uint32_t> cut;
   if (most > 0 && all.size() > most) {
     cut.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(most));
@@ -70,7 +78,8 @@ void Encoder::run(std::span<const uint32_t> all) {
           Code::invalid_argument,
           "id " + std::to_string(id) + ", the vocabulary has " + std::to_string(model_.config.vocab) + " tokens",
           "input");
-  std::memcpy(step_.history.data(), ids.data(), ids.size_bytes());
+  grow(ids.size());
+  std::memcpy(buffers_->step.history.data(), ids.data(), ids.size_bytes());
   compute(static_cast<uint32_t>(ids.size()));
 }
 
@@ -90,10 +99,10 @@ void Encoder::hear(std::span<const float> frames) {
 
 void Encoder::compute(uint32_t tokens) {
   length_ = 0;
-  abi::StepState& state = *step_.state.as<abi::StepState>();
+  abi::StepState& state = *buffers_->step.state.as<abi::StepState>();
   state.pos = 0;
   state.end = tokens;
-  state.context = context_;
+  state.context = capacity_;
   const uint32_t rows = whole_chunks(model_, tokens);
   const Recorded& pass = recorded(rows);
   queue_.submit(rows, pass.body, pass.end);
@@ -101,19 +110,37 @@ void Encoder::compute(uint32_t tokens) {
   length_ = tokens;
 }
 
-std::vector<float> Encoder::embedding(Pooling pooling) const {
+std::vector<float> Encoder::embedding(Pooling pooling, uint32_t size) const {
+  const SentenceConfig& sentences = model_.config.sentences;
+  if (size == 0 || size > sentences.size(model_.config.width))
+    throw Error(
+        Code::invalid_argument,
+        std::to_string(size) + " elements, an embedding has " + std::to_string(sentences.size(model_.config.width)),
+        "dimensions");
+  if (length_ == 0) throw Error(Code::invalid_argument, "no input was read", "encoder", "run it first");
   const size_t width = model_.config.width, stride = stride_of(model_.config.width);
-  const size_t count = pooling == Pooling::first ? 1 : length_;
-  const std::vector<float> states = download_as<float>(model_.device, activations_.normed.part(0, count * stride * 4));
+  const size_t begin = pooling == Pooling::last ? length_ - 1 : 0, end = pooling == Pooling::first ? 1 : length_;
+  const std::vector<float> states =
+      download_as<float>(model_.device, activations().normed.part(begin * stride * 4, (end - begin) * stride * 4));
   std::vector<double> sum(width);
-  for (size_t t = 0; t < count; ++t)
-    for (size_t i = 0; i < width; ++i) sum[i] += states[t * stride + i];
+  for (size_t t = 0; t < end - begin; ++t)
+    for (size_t i = 0; i < width; ++i) sum[i] += states[t * stride + i] / static_cast<double>(end - begin);
+  if (sentences.dense)
+    for (const DenseLayer& layer : *sentences.dense) sum = layer.apply(sum);
+  sum.resize(size);
   double square = 0;
   for (const double value : sum) square += value * value;
   const double scale = square > 0 ? 1 / std::sqrt(square) : 0;
-  std::vector<float> result(width);
+  std::vector<float> result(size);
   std::ranges::transform(sum, result.begin(), [&](double value) { return static_cast<float>(value * scale); });
   return result;
+}
+
+std::vector<float> Encoder::last_state() const {
+  const uint64_t row = uint64_t{stride_of(model_.config.width)} * 4;
+  std::vector<float> state = download_as<float>(model_.device, activations().normed.part((length_ - 1) * row, row));
+  state.resize(model_.config.width);
+  return state;
 }
 
 std::vector<float> Encoder::masked_logits(size_t place) {
@@ -126,26 +153,30 @@ std::vector<float> Encoder::masked_logits(size_t place) {
     throw Error(Code::invalid_argument,
                 "place " + std::to_string(place) + ", the input has " + std::to_string(length_) + " tokens", "place");
   const uint64_t row = uint64_t{stride_of(c.width)} * 4;
+  const ActivationBuffers& a = buffers_->activations;
+  const View state = buffers_->step.state;
   // Rows of x, which the layers no longer need.
-  const View hidden = activations_.x.part(0, row), one = activations_.x.part(row, row);
+  const View hidden = a.x.part(0, row), one = a.x.part(row, row);
   run_once(model_.device, "masked token", [&](Recorder& r) {
-    r.copy(activations_.normed.part(place * row, row), hidden);
-    ops::matmul(r, head->transform, step_.state, hidden, one, 1, ops::Output::write);
-    ops::activate(r, c.layer_kind.activation, false, step_.state, one, one, c.width, 1);
-    ops::norm(r, {c.width, c.epsilon, ops::NormKind::layer}, step_.state, one, head->norm, one, 1, false);
+    r.copy(a.normed.part(place * row, row), hidden);
+    ops::matmul(r, head->transform, state, hidden, one, 1, ops::Output::write);
+    ops::activate(r, c.layer_kind.activation, false, state, one, one, c.width, 1);
+    ops::norm(r, {c.width, c.epsilon, ops::NormKind::layer}, state, one, head->norm, one, 1, false);
     const Matrix& table = model_.weights.output_table().matrix();
-    ops::rotate(r, table, one, activations_.rotated, 1);
-    ops::project(r, table, activations_.rotated, activations_.logits, 1);
-    ops::add(r, head->bias, activations_.logits, c.vocab);
+    ops::rotate(r, table, one, a.rotated, 1);
+    ops::project(r, table, a.rotated, a.logits, 1);
+    ops::add(r, head->bias, a.logits, c.vocab);
   });
-  return download_as<float>(model_.device, activations_.logits.part(0, uint64_t{c.vocab} * 4));
+  return download_as<float>(model_.device, a.logits.part(0, uint64_t{c.vocab} * 4));
 }
 
 Source::Source(const Model& model, uint32_t context, Format format)
     : model_(model),
       context_(model.config.hears() ? model.config.encoder->context : context),
       encoder_(*model.weights.encoder, context_),
-      cache_(model, context_, whole_chunks(model, context_), format) {}
+      cache_(model, context_, whole_chunks(model, context_), format) {
+  encoder_.reserve();
+}
 
 void Source::read(std::span<const uint32_t> ids) {
   ids_.clear();

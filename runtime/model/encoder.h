@@ -1,9 +1,10 @@
-// Runs inputs through a network whose tokens all see each other: BERT (Devlin et al. 2019), and the encoder that a
-// decoder attends to (Vaswani et al. 2017).
+// Runs whole inputs through a network for their hidden states: BERT (Devlin et al. 2019), the encoder that a decoder
+// attends to (Vaswani et al. 2017), and decoders that make embeddings or rate documents.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,43 +12,59 @@
 
 namespace weft {
 
-// One thread at a time. The model, whose blocks see all, outlives it.
+// One thread at a time. The model, which is not the decoder of an encoder-decoder, outlives it.
 class Encoder {
  public:
-  // context: tokens of the longest input. Throws Error(unsupported) for a model that is not an encoder.
+  // context: tokens of the longest input. Memory is taken for an input of 512 tokens, and for longer ones when they
+  // come.
   Encoder(const Model& model, uint32_t context);
+  void reserve() { grow(context_); }  // takes the memory of the longest input
 
-  // Computes the hidden states of an input, of which the first Config::text_tokens - 1 and the last are read. Throws
-  // Error(invalid_argument) for no ids or one outside the vocabulary, Error(context_full) for more than the context.
+  // Computes the hidden states of an input, of which the first SentenceConfig::most_tokens - 1 and the last are read.
+  // Throws Error(invalid_argument) for no ids or one outside the vocabulary, Error(context_full) for more than the
+  // context.
   void run(std::span<const uint32_t> ids);
   // The same for a model that reads sound: frames (kFramesPerPosition * positions, bands), for all its positions.
   void hear(std::span<const float> frames);
 
   // The following use the input of the last run.
-  std::vector<float> embedding(Pooling pooling) const;  // (width), of length 1
+  // The first `size` elements of the embedding, 1 to SentenceConfig::size, scaled to length 1.
+  std::vector<float> embedding(Pooling pooling, uint32_t size) const;
+  std::vector<float> embedding(Pooling pooling) const {
+    return embedding(pooling, model_.config.sentences.size(model_.config.width));
+  }
+  std::vector<float> last_state() const;  // (width), after the final norm
   // Logits, one for each token of the vocabulary, of the token that a mask at this place hides. Throws
   // Error(unsupported) for a model without such a head, Error(invalid_argument) for a place outside the input.
   std::vector<float> masked_logits(size_t place);
 
-  const ActivationBuffers& activations() const { return activations_; }  // `normed` has the hidden states
-  const StepBuffers& step() const { return step_; }
-  uint64_t bytes() const {
-    return activations_.bytes() + cache_.bytes() + step_.bytes() + columns_.bytes() + frames_state_.bytes();
-  }
+  // After a run.
+  const ActivationBuffers& activations() const { return buffers_->activations; }  // `normed` has the hidden states
+  const StepBuffers& step() const { return buffers_->step; }
+  uint64_t bytes() const;
 
  private:
   struct Recorded {
     std::vector<CommandBuffer> body;
     CommandBuffer end;
   };
+  struct Buffers {
+    // pass_tokens: whole chunks.
+    Buffers(const Model& model, uint32_t context, uint32_t pass_tokens)
+        : activations(model, pass_tokens), cache(model, context, pass_tokens), step(model, context, context) {}
+
+    ActivationBuffers activations;
+    ContextState cache;
+    StepBuffers step;
+  };
+  void grow(size_t tokens);
   const Recorded& recorded(uint32_t tokens);
   void compute(uint32_t tokens);
 
   const Model& model_;
   uint32_t context_;
-  ActivationBuffers activations_;
-  ContextState cache_;
-  StepBuffers step_;
+  uint32_t capacity_ = 0;  // tokens that the buffers have room for
+  std::optional<Buffers> buffers_;
   Buffer columns_, frames_state_;  // as SoundFrames has them; without bytes if the model reads tokens
   CommandPool pool_;
   std::map<uint32_t, Recorded> passes_;  // by most tokens

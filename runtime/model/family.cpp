@@ -99,6 +99,30 @@ constexpr Name kBertNames[] = {{"token_embd", "embeddings.word_embeddings"},
                                {"ffn_down", "output.dense"},
                                {"layer_output_norm", "output.LayerNorm"}};
 
+// As the model's own files have them; Transformers 5 renames them.
+constexpr Name kNomicBertNames[] = {{"token_embd", "embeddings.word_embeddings"},
+                                    {"token_embd_norm", "emb_ln"},
+                                    {"token_types", "embeddings.token_type_embeddings"},
+                                    {"attn_qkv", "attn.Wqkv"},
+                                    {"attn_output", "attn.out_proj"},
+                                    {"attn_output_norm", "norm1"},
+                                    {"ffn_up", "mlp.fc11"},
+                                    {"ffn_gate", "mlp.fc12"},
+                                    {"ffn_down", "mlp.fc2"},
+                                    {"layer_output_norm", "norm2"}};
+constexpr Name kModernBertNames[] = {{"token_embd", "embeddings.tok_embeddings"},
+                                     {"token_embd_norm", "embeddings.norm"},
+                                     {"output_norm", "final_norm"},
+                                     {"output", "decoder"},
+                                     {"mlm_dense", "head.dense"},
+                                     {"mlm_norm", "head.norm"},
+                                     {"attn_norm", "attn_norm"},
+                                     {"attn_qkv", "attn.Wqkv"},
+                                     {"attn_output", "attn.Wo"},
+                                     {"ffn_norm", "mlp_norm"},
+                                     {"ffn_up", "mlp.Wi"},
+                                     {"ffn_down", "mlp.Wo"}};
+
 constexpr Name kT5EncoderNames[] = {
     {"output_norm", "encoder.final_layer_norm"}, {"attn_norm", "layer.0.layer_norm"},
     {"attn_q", "layer.0.SelfAttention.q"},       {"attn_k", "layer.0.SelfAttention.k"},
@@ -287,6 +311,16 @@ constexpr LayerKind bert(bool decoder) {
                       .gated = false,
                       .activation = Activation::gelu});
 }
+constexpr LayerKind kNomicBert = {
+    .norm = NormKind::layer, .embedding_norm = true, .typed = true, .norm_after = true, .sees_all = true};
+constexpr LayerKind kModernBert = {.norm = NormKind::layer,
+                                   .norm_bias = false,
+                                   .embedding_norm = true,
+                                   .first_unnormed = true,
+                                   .sees_all = true,
+                                   .activation = Activation::gelu};
+constexpr LayerKind kGemmaEmbedding = {
+    .norm_heads = true, .norm_branches = true, .sees_all = true, .activation = Activation::gelu_tanh};
 constexpr LayerKind kBert = bert(false), kBartDecoder = bert(true);
 constexpr LayerKind kSiglip = with_biases({.norm = NormKind::layer,
                                            .sees_all = true,
@@ -434,6 +468,14 @@ constexpr Family kFamilies[] = {
      .rope_base = 1e6,
      .local_rope_base = 10000,
      .names = kGemma2Names},
+    {.architecture = "gemma-embedding",
+     .model_type = "",  // a gemma3_text that says so
+     .layer_kind = kGemmaEmbedding,
+     .tied = true,
+     .gemma = true,
+     .global_every = 6,
+     .rope_base = 1e6,
+     .local_rope_base = 10000},
     {.architecture = "gemma4",
      .model_type = "gemma4_text",
      .layer_kind = kGemma4,
@@ -482,6 +524,23 @@ constexpr Family kFamilies[] = {
      .prefix = "bert.",
      .layers = "encoder.layer.",
      .names = kBertNames},
+    {.architecture = "nomic-bert",
+     .model_type = "nomic_bert",
+     .layer_kind = kNomicBert,
+     .tied = true,
+     .rope_base = 1000,
+     .prefix = "",
+     .layers = "encoder.layers.",
+     .names = kNomicBertNames},
+    {.architecture = "modern-bert",
+     .model_type = "modernbert",
+     .layer_kind = kModernBert,
+     .tied = true,
+     .global_every = 3,
+     .global_first = true,
+     .rope_base = 160000,
+     .local_rope_base = 10000,
+     .names = kModernBertNames},
     {.architecture = "t5",
      .model_type = "t5",
      .layer_kind = kT5Decoder,

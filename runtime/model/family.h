@@ -33,6 +33,8 @@ struct LayerKind {
   ops::NormKind norm = ops::NormKind::rms;
   bool norm_bias = true;        // of layer norms
   bool embedding_norm = false;  // the embedding is normed before the first layer
+  bool typed = false;           // a row of the tokens' type is added to the embedding, without learned positions
+  bool first_unnormed = false;  // the first layer's mixer reads x as it is
   // The norm follows each branch and takes x with the branch added (Vaswani et al. 2017); else it precedes the branch.
   bool norm_after = false;
   bool norm_heads = false;     // queries and keys are normed head by head, before RoPE
@@ -67,6 +69,7 @@ struct Family {
   ops::Pairs gguf_pairs = ops::Pairs::halves;
   bool gemma = false;          // embeddings are scaled by sqrt(width); Hugging Face's norm weights lack 1
   uint32_t global_every = 0;   // every n-th layer of a model with a window has none; 0: all have it
+  bool global_first = false;   // these are the first layer and each n-th after it
   uint32_t no_rope_every = 0;  // every n-th layer has no RoPE; 0: all have it
   double rope_base = 10000;    // if the file says nothing
   bool whole_yarn = true;      // YarnScaling::whole of GGUF files, which do not say it

@@ -62,7 +62,7 @@ uint32_t whole_chunks(const Plan& plan, uint32_t tokens) {
 uint64_t encoder_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context) {
   const uint32_t tokens = whole_chunks(plan, context);
   return activation_bytes(config, plan, stride, tokens) +
-         StateLayout(config, {plan, context, tokens, Format::f16}).bytes + step_bytes(config, context, 1) +
+         StateLayout(config, {plan, context, tokens, Format::f16}).bytes + step_bytes(config, context, context) +
          (config.bands ? columns_bytes(config, tokens) + sizeof(abi::StepState) : 0);
 }
 
@@ -100,8 +100,9 @@ Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& 
         Matrix{layer_input_format(formats.tables, table), config.vocab, static_cast<uint32_t>(table.shape[1])}.bytes();
   }
   const uint32_t stride = candidate_stride(plan, table_matrix(*vocabulary.projected(), vocabulary, formats));
-  print.session_bytes = config.layer_kind.sees_all ? encoder_bytes(config, plan, stride, config.context)
-                                                   : session_bytes(config, plan, stride, context, cache);
+  const bool sees_all = config.layer_kind.sees_all, encodes = sees_all || config.sentences.given;
+  print.session_bytes = encodes ? encoder_bytes(config, plan, stride, sees_all ? config.context : context)
+                                : session_bytes(config, plan, stride, context, cache);
   if (config.encoder) {
     half.vocab = config.vocab;
     const WeightSizes own_sizes = weight_sizes(half, encoder, {}, formats);

@@ -25,6 +25,7 @@ ops::Input Network::branch_input(const View& weight, const Linear* before) const
 
 ops::Input Network::first_input() const {
   if (embedding_begins_norm()) return ops::BegunNorm{a.begun, c.norm(), 1};
+  if (c.layer_kind.first_unnormed) return a.x;
   return branch_input(w.attention_norm(0), nullptr);
 }
 

@@ -28,6 +28,8 @@ void Parts::check(Parts* encoder) {
     layer_input_table();
     layer_input_norm();
   }
+  for (const char* const name : kGgufDense) tensors_.find_named(name);  // read with the config
+  if (config_.sentences.relevance) tensors_.find_named("cls.output.weight");
   if (has_masked_head()) {
     MaskedHead head;
     sources_of(masked_head(head).matrices, -1, AsStored::yes);
@@ -40,7 +42,8 @@ void Parts::check(Parts* encoder) {
 }
 
 void Parts::check_body() {
-  if (config_.layer_kind.positions == Positions::learned) position_table(), token_types();
+  if (config_.layer_kind.positions == Positions::learned) position_table();
+  if (config_.has_position_table()) token_types();
   if (config_.layer_kind.embedding_norm) norm_parts("token_embd_norm", -1);
   for (uint32_t index = 0; index < config_.layers; ++index) {
     Layer layer(config_, index);
@@ -99,6 +102,7 @@ std::vector<Floats> Parts::norm_parts(std::string_view role, int index) {
 }
 
 std::vector<Floats> Parts::attention_norm_parts(int index) {
+  if (index == 0 && config_.layer_kind.first_unnormed) return {{nullptr, 0, 2 * config_.width}};  // not used
   return norm_parts(config_.layer_kind.norm_after ? "attn_output_norm" : "attn_norm", index);
 }
 
@@ -192,10 +196,12 @@ Pieces Parts::masked_head(MaskedHead& head) {
   // Files hold the bias under either name, or both; then Transformers adds the projection's own.
   const bool own = tensors_.find("output", -1, "bias") != nullptr;
   tensors_.find("mlm", -1, "bias");
-  return {{{head.transform, config_.width, {{"mlm_dense", config_.width}}, true}},
-          {{head.transform.bias, {{&tensors_.bias("mlm_dense", -1, config_.width)}}},
-           {head.norm, norm_parts("mlm_norm", -1)},
-           {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}}};
+  const bool biased = tensors_.find("mlm_dense", -1, "bias") != nullptr;
+  Pieces pieces = {{{head.transform, config_.width, {{"mlm_dense", config_.width}}, biased}},
+                   {{head.norm, norm_parts("mlm_norm", -1)},
+                    {head.bias, {{&tensors_.bias(own ? "output" : "mlm", -1, config_.vocab)}}}}};
+  if (biased) pieces.vectors.push_back({head.transform.bias, {{&tensors_.bias("mlm_dense", -1, config_.width)}}});
+  return pieces;
 }
 
 // The priors are few and decide between softmaxes: never rounded to less than f16.

@@ -303,11 +303,14 @@ void WeightsLoader::load_positions() {
                     std::to_string(limit),
                 file_->path.string());
   const char* const name = "position table";
-  if (config_.layer_kind.positions != Positions::learned)
+  if (config_.layer_kind.positions == Positions::sinusoidal)
     return upload_floats(weights_.positions, name, sinusoids(config_.context, config_.width));
-  const TensorView& table = parts_.position_table();
-  std::vector<float> rows = floats_of({{&table}}, 1);
-  rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(parts_.first_position() * config_.width));
+  const bool learned = config_.layer_kind.positions == Positions::learned;
+  std::vector<float> rows(learned ? 0 : size_t{config_.context} * config_.width);
+  if (learned) {
+    rows = floats_of({{&parts_.position_table()}}, 1);
+    rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(parts_.first_position() * config_.width));
+  }
   if (const TensorView* types = parts_.token_types()) {
     // Weft reads only texts of the first type: that type's row is added to each position's row.
     const std::vector<float> type = floats_of({{types}}, 1);
@@ -315,7 +318,7 @@ void WeightsLoader::load_positions() {
     report_->add_floats(*types, 0, prefix_ + name);
   }
   upload_floats(weights_.positions, name, rows);
-  report_->add_floats(table, rows.size(), weights_.positions.name());
+  if (learned) report_->add_floats(parts_.position_table(), rows.size(), weights_.positions.name());
 }
 
 void WeightsLoader::load_score_biases() {

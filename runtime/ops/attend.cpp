@@ -71,7 +71,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   require_bytes(y, uint64_t{tokens} * stride * 4, "attend", "y");
   require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "attend", "keys");
   require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "attend", "values");
-  require(attention.window == 0 || attention.mask == AttentionMask::causal, "attend", "a window of what is not causal");
+  require(attention.window == 0 || attention.mask != AttentionMask::source, "attend", "a window of a source");
   const uint32_t of_session = cache.member_tokens ? cache.member_tokens : tokens;
   require(tokens % of_session == 0, "attend", "sessions of different numbers of tokens");
   require(!fused_rope || can_fuse_rope(plan, shape, attention, *fused_rope, cache.format, of_session), "attend",

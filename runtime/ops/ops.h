@@ -196,8 +196,9 @@ struct ScoreBiases {
 };
 struct Attention {
   float scale;  // of the scores
-  uint32_t window =
-      0;  // positions a token sees, itself the last; 0: all that `mask` lets it. Only with AttentionMask::causal
+  // Positions a token sees, itself the last; with AttentionMask::none as many from itself on, too. 0: all that `mask`
+  // lets it. Not with AttentionMask::source.
+  uint32_t window = 0;
   float soft_cap = 0;  // scores s become soft_cap * tanh(s / soft_cap); 0: they stay
   // ALiBi: each head then adds its slope times the (negative) distance to its scores. Let n be the largest power of two
   // that is not above the number of heads. Head h < n has the slope 2^(-8 (h + 1) / n); later heads fill the gaps of

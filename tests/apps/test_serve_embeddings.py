@@ -59,7 +59,8 @@ class ServeEmbeddings(ServeTest):
                 ("invalid_value", "input", {"input": ["cat"] * 2049}),
                 ("context_length_exceeded", "input[1]", {"input": ["cat", "cat " * 5000]}),
                 ("invalid_value", "encoding_format", {"input": "cat", "encoding_format": "hex"}),
-                ("unsupported_parameter", "dimensions", {"input": "cat", "dimensions": 2}),
+                ("invalid_value", "dimensions", {"input": "cat", "dimensions": 49}),
+                ("invalid_value", "prompt_name", {"input": "cat", "prompt_name": "query"}),
                 ("unsupported_parameter", "truncate", {"input": "cat", "truncate": True})]:
             with self.subTest(param=param, body=str(body)[:80]):
                 self.refused(400, code, param, path=PATH, **body)

@@ -21,6 +21,7 @@ std::filesystem::path golden_folder() { return source_folder() / "tests/model/go
 struct Golden {
   std::vector<uint32_t> ids;
   std::vector<double> mean, first;          // embeddings
+  std::vector<double> embedding;            // as the files of sentence-transformers have it
   std::vector<uint32_t> places;             // whose logits are kept
   std::vector<std::vector<double>> logits;  // of the masked-token head
 };
@@ -29,7 +30,8 @@ std::vector<Golden> read_goldens(const std::filesystem::path& folder) {
   std::ifstream file(folder / "reference.json");
   std::vector<Golden> goldens;
   for (const json& item : json::parse(file)) {
-    Golden golden = {item["ids"], item["mean"], item["first"], {}, {}};
+    const auto numbers = [&](const char* name) { return item.value(name, std::vector<double>()); };
+    Golden golden = {item["ids"], numbers("mean"), numbers("first"), numbers("embedding"), {}, {}};
     if (item.contains("places")) golden.places = item["places"].get<std::vector<uint32_t>>();
     if (item.contains("places")) golden.logits = item["logits"].get<std::vector<std::vector<double>>>();
     goldens.push_back(std::move(golden));
@@ -110,6 +112,127 @@ INSTANTIATE_TEST_SUITE_P(Models, EncodersTest, testing::Values("bert", "bert-unt
                            return name;
                          });
 
+// Models of today: windows both ways, causal decoders, dense layers after the pooling. As folders and as GGUF.
+class SentenceModelsTest : public GpuTest, public testing::WithParamInterface<std::string> {
+ protected:
+  std::filesystem::path path_ = golden_folder() / GetParam();
+  std::vector<Golden> goldens_ = read_goldens(path_.extension() == ".gguf" ? path_.parent_path() : path_);
+  // GGUF has neither dense layers with a bias nor a head for masked tokens.
+  bool has_embeddings_ = GetParam() != "modernbert/model.gguf";
+};
+
+TEST_P(SentenceModelsTest, EqualsTransformers) {
+  for (const Format format : {Format::f16, Format::q8})
+    for (const Tuning& tuning : {Tuning(), Tuning{.plain = true}}) {
+      const auto model = load_model(open_device(tuning), path_, format);
+      const Config& c = model->config;
+      ASSERT_TRUE(c.embeds());
+      Encoder encoder(*model, c.context);
+      double worst = 0, least = 1, far = 0;
+      for (int round = 0; round < 2; ++round) {  // in both orders
+        for (const Golden& golden : goldens_) {
+          encoder.run(golden.ids);
+          if (!c.sentences.dense) {
+            worst = std::max(worst, distance(golden.mean, encoder.embedding(Pooling::mean)));
+            least = std::min(least, cosine(golden.mean, encoder.embedding(Pooling::mean)));
+          }
+          if (has_embeddings_) {
+            const std::vector<float> got = encoder.embedding(c.sentences.pooling);
+            worst = std::max(worst, distance(golden.embedding, got));
+            least = std::min(least, cosine(golden.embedding, got));
+          }
+          for (size_t i = 0; has_embeddings_ && i < golden.places.size(); ++i) {
+            const std::vector<float> got = encoder.masked_logits(golden.places[i]);
+            if (format == Format::f16) worst = std::max(worst, distance(golden.logits[i], got));
+            far = std::max(far, divergence(golden.logits[i], got));
+          }
+        }
+        std::ranges::reverse(goldens_);
+      }
+      std::printf("%s: %.1e of the spread, cosine %.6f, %.1e nats\n", name(format), worst, least, far);
+      EXPECT_LT(format == Format::f16 ? worst : 0, 2e-3);
+      EXPECT_GT(least, 0.999);
+      EXPECT_LT(far, 1e-3);
+    }
+}
+
+// The first elements alone, of length 1 again; and memory that grows with the inputs.
+TEST_P(SentenceModelsTest, ShortensEmbeddings) {
+  const auto model = load_model(open_device(), path_, Format::f16);
+  const uint32_t size = model->config.sentences.size(model->config.width);
+  Encoder encoder(*model, model->config.context);
+  encoder.run(goldens_.back().ids);
+  const std::vector<float> all = encoder.embedding(Pooling::mean);
+  ASSERT_EQ(all.size(), size);
+  const std::vector<float> some = encoder.embedding(Pooling::mean, 7);
+  ASSERT_EQ(some.size(), 7u);
+  double square = 0, first = 0;
+  for (size_t i = 0; i < 7; ++i) square += some[i] * some[i], first += all[i] * all[i];
+  EXPECT_NEAR(square, 1, 1e-6);
+  for (size_t i = 0; i < 7; ++i) EXPECT_NEAR(some[i], all[i] / std::sqrt(first), 1e-6);
+  EXPECT_THROW(encoder.embedding(Pooling::mean, 0), Error);
+  EXPECT_THROW(encoder.embedding(Pooling::mean, size + 1), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SentenceModelsTest,
+                         testing::Values("nomic-bert", "nomic-bert/model.gguf", "modernbert", "modernbert/model.gguf",
+                                         "gemma3-embedding", "gemma3-embedding/model.gguf", "qwen3-embedding",
+                                         "qwen3-embedding/model.gguf"),
+                         [](const auto& model) {
+                           std::string name = model.param;
+                           std::ranges::replace_if(
+                               name, [](char c) { return !std::isalnum(c); }, '_');
+                           return name;
+                         });
+
+// nomic-bert's own config.json, which Transformers 5 reads too.
+TEST_F(GpuTest, NomicBertsOwnNames) {
+  ModelFile file = open_model(golden_folder() / "nomic-bert");
+  const Config native = read_config(file);
+  file.metadata = {{"model_type", "nomic_bert"},
+                   {"n_embd", 48},
+                   {"n_head", 3},
+                   {"n_inner", 72},
+                   {"n_layer", 3},
+                   {"n_positions", 600},
+                   {"max_trained_positions", 150},
+                   {"activation_function", "swiglu"},
+                   {"layer_norm_epsilon", 1e-12},
+                   {"rotary_emb_base", 1000},
+                   {"rotary_emb_fraction", 1.0},
+                   {"qkv_proj_bias", false},
+                   {"prenorm", false}};
+  const Config own = read_config(file);
+  EXPECT_EQ(own.width, native.width);
+  EXPECT_EQ(own.ffn, native.ffn);
+  EXPECT_EQ(own.context, native.context);
+  EXPECT_EQ(own.epsilon, native.epsilon);
+  EXPECT_EQ(own.ropes[0].frequencies, native.ropes[0].frequencies);
+  EXPECT_EQ(own.layer_kind.activation, native.layer_kind.activation);
+  for (const char* odd : {"prenorm", "qkv_proj_bias", "parallel_block"}) {
+    ModelFile other = open_model(golden_folder() / "nomic-bert");
+    other.metadata[odd] = true;
+    EXPECT_THROW(read_config(other), Error) << odd;
+  }
+}
+
+// A decoder's states must not depend on how long the inputs before were, or be refused beyond the first buffers.
+TEST_F(GpuTest, EncodersGrow) {
+  const auto model = load_model(open_device(), golden_folder() / "gemma3-embedding/model.gguf", Format::f16);
+  Encoder small(*model, 2000), whole(*model, 2000);
+  whole.reserve();
+  const uint64_t first = small.bytes();
+  EXPECT_GT(whole.bytes(), first);
+  for (const uint32_t length : {100u, 700u, 100u, 1999u, 5u}) {
+    const std::vector<uint32_t> ids = some_ids(length, 131);
+    small.run(ids);
+    whole.run(ids);
+    EXPECT_EQ(small.embedding(Pooling::mean), whole.embedding(Pooling::mean)) << length;
+  }
+  EXPECT_GT(small.bytes(), first);
+  EXPECT_THROW(small.run(some_ids(2001, 131)), Error);
+}
+
 // Files of sentence-transformers beside the model.
 TEST_F(GpuTest, SentenceTransformersCutTexts) {
   const std::filesystem::path folder = golden_folder() / "bert";
@@ -117,20 +240,28 @@ TEST_F(GpuTest, SentenceTransformersCutTexts) {
     ModelFile file = open_model(folder);
     file.pooling = nullptr;
     change(file);
-    return read_config(file);
+    return read_config(file).sentences;
   };
   const JsonValue pooling = {{"idx", 1}, {"type", "sentence_transformers.models.Pooling"}, {"path", "1_Pooling"}};
-  EXPECT_EQ(with([](ModelFile&) {}).text_tokens, 0u);
-  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", 5}}; }).text_tokens, 5u);
-  const uint32_t context = with([](ModelFile&) {}).context;
-  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", 100000}}; }).text_tokens, context);
-  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", nullptr}}; }).text_tokens, context);
+  EXPECT_EQ(with([](ModelFile&) {}).most_tokens, 0u);
+  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", 5}}; }).most_tokens, 5u);
+  const uint32_t context = read_config(open_model(folder)).context;
+  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", 100000}}; }).most_tokens, context);
+  EXPECT_EQ(with([](ModelFile& f) { f.sentence_transformer = {{"max_seq_length", nullptr}}; }).most_tokens, context);
   EXPECT_EQ(with([&](ModelFile& f) {
               f.sentence_modules = JsonValue::Array({pooling});
               f.tokenizer_config = {{"model_max_length", 7}};
-            }).text_tokens,
+            }).most_tokens,
             7u);
   EXPECT_EQ(with([](ModelFile& f) { f.pooling = {{"pooling_mode_cls_token", true}}; }).pooling, Pooling::first);
+  EXPECT_EQ(with([](ModelFile& f) { f.pooling = {{"pooling_mode_lasttoken", true}}; }).pooling, Pooling::last);
+  EXPECT_EQ(with([](ModelFile& f) { f.pooling = {{"pooling_mode", "lasttoken"}}; }).pooling, Pooling::last);
+  const SentenceConfig prompted = with([](ModelFile& f) {
+    f.sentence_prompts = {{"prompts", JsonValue{{"query", "query: "}, {"document", ""}}},
+                          {"default_prompt_name", "query"}};
+  });
+  EXPECT_EQ(prompted.default_prompt, "query: ");
+  EXPECT_EQ(prompted.prompts.at("document"), "");
   const std::vector<std::function<void(ModelFile&)>> refused = {
       [](ModelFile& f) {
         f.pooling = {{"pooling_mode_max_tokens", true}};
@@ -148,11 +279,23 @@ TEST_F(GpuTest, SentenceTransformersCutTexts) {
         f.sentence_transformer = {{"do_lower_case", true}};
       },
       [](ModelFile& f) {
-        f.sentence_modules =
-            JsonValue::Array({JsonValue{{"type", "sentence_transformers.models.Dense"}, {"path", "2"}}});
+        f.pooling = {{"pooling_mode", "weightedmean"}};
       },
       [](ModelFile& f) {
-        f.sentence_prompts = {{"prompts", JsonValue{{"query", "query: "}}}, {"default_prompt_name", "query"}};
+        f.pooling = {{"pooling_mode_mean_tokens", true}, {"include_prompt", false}};
+      },
+      [](ModelFile& f) {
+        f.sentence_modules = JsonValue::Array({JsonValue{{"type", "sentence_transformers.models.CNN"}, {"path", "2"}}});
+      },
+      [](ModelFile& f) {
+        f.sentence_prompts = {{"prompts", JsonValue{{"query", "query: "}}}, {"default_prompt_name", "document"}};
+      },
+      [](ModelFile& f) {
+        f.dense_modules = {{"2_Dense/config.json", JsonValue::object(), {}}};
+      },
+      [&](ModelFile& f) {
+        f.dense_modules = open_model(golden_folder() / "gemma3-embedding").dense_modules;
+        f.dense_modules.erase(f.dense_modules.begin());  // the second one reads 80 columns
       }};
   for (const auto& change : refused) EXPECT_THROW(with(change), Error) << &change - refused.data();
 
@@ -180,7 +323,7 @@ TEST_F(GpuTest, SentenceTransformersCutTexts) {
 TEST_F(GpuTest, BertAsGguf) {
   const std::filesystem::path folder = golden_folder() / "bert";
   const auto model = load_model(open_device(), folder / "model.gguf", Format::f16);
-  EXPECT_EQ(model->config.pooling, Pooling::first);
+  EXPECT_EQ(model->config.sentences.pooling, Pooling::first);
   Encoder encoder(*model, model->config.context);
   for (const Golden& golden : read_goldens(folder)) {
     encoder.run(golden.ids);

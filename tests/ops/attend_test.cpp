@@ -354,6 +354,19 @@ TEST_F(AttendTest, BothWaysToASourceAndBiased) {
   }
 }
 
+TEST_F(AttendTest, WindowsBothWays) {
+  for (const Tuning& tuning : {Tuning(), Tuning{.plain = true}, Tuning{.attend_span = 64, .texel_products = false}})
+    for (const uint32_t window : {1u, 2u, 33u, 64u, 76u, 77u, 500u})
+      for (const uint32_t pos : {0u, 290u}) {
+        Case c = of(ops::AttentionMask::none, {4, 2, 16}, pos, 77, 0);
+        c.window = window;
+        check_attend(tuning, c);
+        c.shape = {3, 1, 64};
+        c.active = 3, c.tokens = 3;
+        check_attend(tuning, c);
+      }
+}
+
 TEST_F(AttendTest, RefusesWrongShapes) {
   const auto device = open_device();
   const Buffer any(device, "any", 1 << 20, Memory::device);
@@ -367,7 +380,7 @@ TEST_F(AttendTest, RefusesWrongShapes) {
       ops::attend(recorder, {4, 2, 16}, {1, 8, 0, false, mask, {}}, any, any, {any, any, 64}, any, 1);
     });
   };
-  EXPECT_THROW(windowed(ops::AttentionMask::none), Error);
+  EXPECT_THROW(windowed(ops::AttentionMask::source), Error);
   EXPECT_THROW(run({4, 3, 16}), Error);   // heads in no whole groups
   EXPECT_THROW(run({4, 0, 16}), Error);   // none
   EXPECT_THROW(run({4, 2, 15}), Error);   // odd

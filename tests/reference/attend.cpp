@@ -40,7 +40,8 @@ Attention attend(std::span<const double> q, const Rows& keys, const Rows& values
       if (alibi) weights[p] -= slopes[head] * (positions - 1 - p);
       const int distance = std::clamp(static_cast<int>(p) - own, -reach, reach);
       if (!biases.empty()) weights[p] += biases[head * (biases.size() / heads) + static_cast<size_t>(distance + reach)];
-      if (window > 0 && p + window < positions) weights[p] = -INFINITY;
+      const uint32_t last = own < 0 ? positions - 1 : static_cast<uint32_t>(own);
+      if (window > 0 && (p + window <= last || p >= last + window)) weights[p] = -INFINITY;
       result.score_magnitude = std::max(result.score_magnitude, magnitude);
     }
     double peak = *std::ranges::max_element(weights);

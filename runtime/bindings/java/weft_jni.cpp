@@ -276,6 +276,21 @@ NATIVE(void, adapterFree)(JNIEnv*, jclass, jlong adapter) { weft_adapter_free(as
 
 // ---- encoders ----
 
+NATIVE(jint, embeddingSize)(JNIEnv*, jclass, jlong model) {
+  return static_cast<jint>(weft_model_embedding_size(as<weft_model>(model)));
+}
+
+NATIVE(jbyteArray, textPrompt)(JNIEnv* env, jclass, jlong model, jbyteArray array) {
+  return guard(env, [&] {
+    const Text name(env, array);
+    char* text = nullptr;
+    check(env, [&](weft_error* error) { return weft_model_prompt(as<weft_model>(model), name.get(), &text, error); });
+    const std::string copy(text);
+    weft_string_free(text);
+    return bytes(env, copy.data(), copy.size());
+  });
+}
+
 NATIVE(jlong, encoderCreate)(JNIEnv* env, jclass, jlong model) {
   return guard(env, [&] {
     weft_encoder* encoder = nullptr;

@@ -262,8 +262,8 @@ WEFT_API weft_status weft_model_measure_bandwidth(const weft_model* model, doubl
 
 /* Splits a text of `length` bytes into token ids. parse_special 0: texts such as "<|eot|>" are plain characters; else
  * they become control tokens. add_bos not 0: the model's begin-of-text token comes first if the model uses one, and the
- * input of an encoder also gets its end token. Bytes that are not UTF-8 are tokenized byte by byte. text may be NULL if
- * length is 0. WEFT_INVALID_ARGUMENT if length is 2^30 or more. */
+ * input of a model that makes embeddings also gets its end token, if the tokenizer adds one. Bytes that are not UTF-8
+ * are tokenized byte by byte. text may be NULL if length is 0. WEFT_INVALID_ARGUMENT if length is 2^30 or more. */
 WEFT_API weft_status weft_tokenize(const weft_model* model, const char* text, size_t length, int parse_special,
                                    int add_bos, uint32_t* ids, size_t capacity, size_t* count, weft_error* error);
 
@@ -322,11 +322,12 @@ WEFT_API weft_status weft_vocab_save(const weft_model* model, const uint32_t* id
 
 /* ---- encoders ---- */
 
-/* Computes hidden states of texts with a model whose tokens see all others, such as BERT, or with the encoder of an
- * encoder-decoder such as T5. */
+/* Computes hidden states of texts with a model whose tokens see all others, such as BERT, with the encoder of an
+ * encoder-decoder such as T5, or with a decoder whose files say how its states become an embedding. Its device memory
+ * grows with the longest input. */
 typedef struct weft_encoder weft_encoder;
 
-/* WEFT_UNSUPPORTED if the model has no encoder. */
+/* WEFT_UNSUPPORTED if the model is none of these, and if several devices have rows of its vocabulary table. */
 WEFT_API weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder, weft_error* error);
 /* Frees an encoder. NULL is allowed. */
 WEFT_API void weft_encoder_free(weft_encoder* encoder);
@@ -341,11 +342,24 @@ WEFT_API weft_status weft_encoder_run(weft_encoder* encoder, const uint32_t* ids
 typedef enum weft_pooling WEFT_ENUM {
   WEFT_POOL_MODEL = 0, /* as the model's files say; the mean if they do not */
   WEFT_POOL_MEAN,      /* the mean */
-  WEFT_POOL_CLS        /* the first token's */
+  WEFT_POOL_CLS,       /* the first token's */
+  WEFT_POOL_LAST       /* the last token's */
 } weft_pooling;
 
-/* Returns the embedding of the last input; call weft_encoder_run first. `count` floats, which must be the model's
- * width. It has Euclidean length 1, so that the scalar product of two embeddings is the cosine of their angle. */
+/* Elements of an embedding: the model's width, or the rows of the last dense layer after the pooling. 0 for a model
+ * that makes none, and for NULL. */
+WEFT_API uint32_t weft_model_embedding_size(const weft_model* model);
+
+/* Copies the text that the model's files want before a text that is embedded: config_sentence_transformers.json has
+ * them by name, "query" and "document" for example. name NULL: the default, which is empty for most models. The caller
+ * frees *prompt with weft_string_free, and tokenizes the prompt and the text as one. WEFT_NOT_FOUND for a name that the
+ * files lack; the hint has those that they have. */
+WEFT_API weft_status weft_model_prompt(const weft_model* model, const char* name, char** prompt, weft_error* error);
+
+/* Returns the embedding of the last input; call weft_encoder_run first. `count` floats: weft_model_embedding_size of
+ * them, or fewer: then the first ones, for models that were trained for that (Matryoshka; Kusupati et al. 2022). They
+ * are scaled to Euclidean length 1, so that the scalar product of two embeddings is the cosine of their angle. Dense
+ * layers that the model's files have after the pooling are applied. WEFT_INVALID_ARGUMENT for another count. */
 WEFT_API weft_status weft_encoder_embedding(weft_encoder* encoder, weft_pooling pooling, float* embedding, size_t count,
                                             weft_error* error);
 

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -121,6 +122,16 @@ class Model {
     detail::check(
         [&](weft_error* error) { return weft_detokenize(get(), tokens.data(), tokens.size(), &text, &length, error); });
     return detail::take(text, length);
+  }
+
+  // The text that the model's files want before a text that is embedded. name empty: the default; see
+  // weft_model_prompt.
+  std::string prompt(const std::string& name = {}) const {
+    char* text = nullptr;
+    detail::check([&](weft_error* error) {
+      return weft_model_prompt(get(), name.empty() ? nullptr : name.c_str(), &text, error);
+    });
+    return detail::take(text, std::strlen(text));
   }
 
   // Token ids of a conversation; see weft_apply_chat_template. They end where the assistant's answer begins.
@@ -222,7 +233,8 @@ class Model {
 // An encoder; see weft_encoder. May be used by one thread at a time.
 class Encoder {
  public:
-  explicit Encoder(const Model& model) : width_(model.info().width), vocab_size_(model.info().vocab_size) {
+  explicit Encoder(const Model& model)
+      : size_(weft_model_embedding_size(model.get())), vocab_size_(model.info().vocab_size) {
     weft_encoder* encoder = nullptr;
     detail::check([&](weft_error* error) { return weft_encoder_create(model.get(), &encoder, error); });
     handle_.reset(encoder);
@@ -233,9 +245,12 @@ class Encoder {
     detail::check([&](weft_error* error) { return weft_encoder_run(get(), tokens.data(), tokens.size(), error); });
   }
 
-  // The embedding of the last input: width floats, of Euclidean length 1; see weft_encoder_embedding.
-  std::vector<float> embedding(weft_pooling pooling = WEFT_POOL_MODEL) {
-    std::vector<float> result(width_);
+  std::uint32_t size() const noexcept { return size_; }  // of an embedding; see weft_model_embedding_size
+
+  // The embedding of the last input, of Euclidean length 1. dimensions: how many of its first elements; 0: all. See
+  // weft_encoder_embedding.
+  std::vector<float> embedding(weft_pooling pooling = WEFT_POOL_MODEL, std::uint32_t dimensions = 0) {
+    std::vector<float> result(dimensions ? dimensions : size_);
     detail::check(
         [&](weft_error* error) { return weft_encoder_embedding(get(), pooling, result.data(), result.size(), error); });
     return result;
@@ -258,7 +273,7 @@ class Encoder {
     void operator()(weft_encoder* encoder) const noexcept { weft_encoder_free(encoder); }
   };
   std::unique_ptr<weft_encoder, Free> handle_;
-  std::size_t width_, vocab_size_;
+  std::uint32_t size_, vocab_size_;
 };
 
 // Measures which shapes are fastest on a device and writes them to a file. Returns the report as JSON; see weft_tune.

@@ -182,6 +182,12 @@ final class ModelTests extends Fixture {
       check(Math.abs(norm - 1) < 1e-4, norm);
       check(Arrays.equals(one, encoder.embed(bert.tokenize("The cat sat."), Pooling.MODEL)));
       check(!Arrays.equals(one, encoder.embed(bert.tokenize("The cat sat."), Pooling.CLS)));
+      same(48, encoder.size());
+      check(Arrays.equals(one, encoder.embed("The cat sat.", null)));
+      same(7, encoder.embed(bert.tokenize("The cat sat."), Pooling.LAST, 7).length);
+      thrown(IllegalArgumentException.class, () -> encoder.embed(new int[] {5}, Pooling.MEAN, 49));
+      same("", bert.prompt(null));
+      same("WEFT_NOT_FOUND", thrown(WeftException.class, () -> encoder.embed("a", "query")).code());
       int[] ids = bert.tokenize("the [MASK] sat", true, true);
       same(bert.info().maskToken(), ids[2]);
       same(bert.info().vocabSize(), encoder.maskedLogits(ids, 2).length);

@@ -88,6 +88,18 @@ class Arrays(WithPocket):
             self.assertRaises(weft.WeftError, self.model.rows, [self.model.info.vocab_size])
 
     @needs_numpy
+    def test_sentence_transformers(self):
+        import numpy
+        folder = ROOT / "tests/model/golden_sentences/gemma3"
+        with weft.Model(folder, type="f16") as model, model.encoder() as encoder:
+            self.assertEqual((encoder.size, model.prompt("query")), (24, "task: search result | query: "))
+            for case in json.loads((folder / "reference.json").read_text()):
+                got = encoder.embed([case["text"]], prompt=case["prompt"], dimensions=case["dimensions"])[0]
+                numpy.testing.assert_allclose(got, case["embedding"], atol=1e-3)
+            self.assertRaises(ValueError, encoder.embed, ["a"], dimensions=25)
+            self.assertRaises(ValueError, encoder.embed, ["a"], dimensions=0)
+
+    @needs_numpy
     def test_encoder(self):
         import numpy
         with weft.Model(bert()) as model, model.encoder() as encoder:
@@ -97,6 +109,8 @@ class Arrays(WithPocket):
             numpy.testing.assert_allclose((rows**2).sum(axis=1), 1, rtol=1e-5)
             numpy.testing.assert_array_equal(encoder.embed([model.tokenize(text) for text in texts]), rows)
             self.assertFalse(numpy.array_equal(encoder.embed(texts, pooling="cls"), rows))
+            self.assertEqual((encoder.size, model.prompt()), (48, ""))
+            self.assertRaises(weft.WeftError, encoder.embed, texts, prompt="query")
             reference = json.loads((ROOT / "tests/model/golden_encoders/bert/reference.json").read_text())[0]
             wanted = numpy.array(reference["mean"])
             got = encoder.embed([reference["ids"]], pooling="mean")[0]

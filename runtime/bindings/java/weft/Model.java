@@ -157,6 +157,16 @@ public final class Model implements AutoCloseable {
     return Native.text(call(model -> Native.detokenize(model, ids)));
   }
 
+  /** The text that the model's files want before a text that is embedded; null: the default, often empty. */
+  public String prompt(String name) {
+    byte[] text = Native.bytes(name);
+    return Native.text(call(model -> Native.textPrompt(model, text)));
+  }
+
+  int embeddingSize() {
+    return call(Native::embeddingSize);
+  }
+
   /** The ids of a conversation, up to where the assistant's answer begins: their number is what it takes. */
   public int[] applyChatTemplate(List<Message> messages) {
     return applyChatTemplate(messages, null);

@@ -62,6 +62,10 @@ final class Native {
 
   static native float[] rows(long model, int[] ids, int width);
 
+  static native int embeddingSize(long model);
+
+  static native byte[] textPrompt(long model, byte[] name);
+
   static native long encoderCreate(long model);
 
   static native void encoderFree(long encoder);

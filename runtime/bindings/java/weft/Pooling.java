@@ -6,5 +6,7 @@ public enum Pooling {
   MODEL,
   MEAN,
   /** The first token's. */
-  CLS
+  CLS,
+  /** The last token's. */
+  LAST
 }

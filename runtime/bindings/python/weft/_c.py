@@ -103,6 +103,7 @@ class weft_pooling(enum.IntEnum):
     WEFT_POOL_MODEL = 0
     WEFT_POOL_MEAN = 1
     WEFT_POOL_CLS = 2
+    WEFT_POOL_LAST = 3
 
 
 class weft_session(ctypes.Structure):
@@ -351,6 +352,8 @@ FUNCTIONS = {
     "weft_encoder_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_encoder)), ctypes.POINTER(weft_error)]),
     "weft_encoder_free": (None, [ctypes.POINTER(weft_encoder)]),
     "weft_encoder_run": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_model_embedding_size": (ctypes.c_uint32, [ctypes.POINTER(weft_model)]),
+    "weft_model_prompt": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_encoder_embedding": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.c_int, ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_encoder_masked_logits": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_options_default": (weft_session_options, []),

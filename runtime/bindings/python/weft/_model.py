@@ -270,6 +270,15 @@ class Model:
         finally:
             library.weft_string_free(pointer)
 
+    def prompt(self, name: str | None = None) -> str:
+        """The text that the model's files want before a text that is embedded; None: the default, often empty."""
+        handle, pointer = self.handle(), ctypes.c_void_p()
+        call("weft_model_prompt", handle.pointer, None if name is None else name.encode(), ctypes.byref(pointer))
+        try:
+            return ctypes.string_at(pointer.value).decode() if pointer.value else ""
+        finally:
+            library.weft_string_free(pointer)
+
     def apply_chat_template(self, messages: Sequence[Message], *, think: bool | None = None) -> list[int]:
         """The ids of a conversation, up to where the assistant's answer begins: len() of them is what it takes.
 
@@ -356,8 +365,8 @@ class Encoder:
         self._model = model
         self._handle: Handle | None = Handle(pointer, library.weft_encoder_free, owner)
         self._lock = threading.Lock()
-        info = model.info
-        self._width, self._vocab_size = info.width, info.vocab_size
+        self._size = int(library.weft_model_embedding_size(owner.pointer))
+        self._vocab_size = model.info.vocab_size
         model._users.add(self)
 
     def close(self) -> None:
@@ -381,18 +390,36 @@ class Encoder:
         call("weft_encoder_run", self._handle.pointer, ids, len(ids))
         return self._handle.pointer
 
+    @property
+    def size(self) -> int:
+        """Elements of an embedding."""
+        return self._size
+
     def embed(
-        self, texts: Sequence[str | Sequence[int]], pooling: Literal["model", "mean", "cls"] = "model"
+        self,
+        texts: Sequence[str | Sequence[int]],
+        pooling: Literal["model", "mean", "cls", "last"] = "model",
+        prompt: str | None = None,
+        dimensions: int | None = None,
     ) -> NDArray[numpy.float32]:
-        """A row for each text (or its ids, of Model.tokenize): its embedding, of Euclidean length 1."""
+        """A row for each text (or its ids, of Model.tokenize): its embedding, of Euclidean length 1.
+
+        prompt: the name of one that comes before each text, "query" for example; the model's files have it. None: their
+        default, if they have one. dimensions: how many of the first elements; None: all.
+        """
         np = import_numpy()
         if isinstance(texts, str):
             raise TypeError("texts is a list of texts, not a text")
-        result: NDArray[numpy.float32] = np.empty((len(texts), self._width), np.float32)
+        size = self._size if dimensions is None else dimensions
+        if not 0 < size <= self._size:
+            raise ValueError(f"dimensions is {size}, an embedding has {self._size}")
+        result: NDArray[numpy.float32] = np.empty((len(texts), size), np.float32)
         how = choose(_c.weft_pooling, pooling)
+        before = self._model.prompt(prompt)
         for row, text in zip(result, texts):
             with self._lock:
-                call("weft_encoder_embedding", self._run(text), how, float_pointer(row), self._width)
+                whole = before + text if isinstance(text, str) else text
+                call("weft_encoder_embedding", self._run(whole), how, float_pointer(row), size)
         return result
 
     def masked_logits(self, text: str | Sequence[int], place: int) -> NDArray[numpy.float32]:

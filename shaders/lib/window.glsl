@@ -1,0 +1,10 @@
+// Positions that a token of attention sees. The includer has lib/members.glsl, MASK and the push constants `p`.
+
+// The end of what a token sees, where it sees later ones too: those nearer than the window.
+uint end_of_window(Owner o) { return o.end - min(o.position, o.end) > p.window ? o.position + p.window : o.end; }
+
+// How many positions before `length` it sees.
+uint seen_of(Owner o, uint length) {
+  if (MASK != MASK_NONE) return min(length, p.window);
+  return o.position < p.window ? length : length - (o.position + 1 - p.window);
+}
