@@ -7,6 +7,7 @@
 
 #include "bench_profile.h"
 #include "common.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {
@@ -201,9 +202,15 @@ void bench(const BenchArgs& args) {
   api::Session session(model, static_cast<std::uint32_t>(needed), parse_type(args.model.kv),
                        parse_policy(args.model.policy));
   prepare(session, args);
+  ProgressBar bar("measuring");  // drawn between the runs
+  bar.update(0);
   run_once(session, prompt, args.tokens);  // warms up pipelines, caches and clocks
   std::vector<Run> runs;
-  for (std::uint32_t i = 0; i < args.repeat; ++i) runs.push_back(run_once(session, prompt, args.tokens));
+  for (std::uint32_t i = 0; i < args.repeat; ++i) {
+    bar.update((i + 1.0) / (args.repeat + 1.0));
+    runs.push_back(run_once(session, prompt, args.tokens));
+  }
+  bar.hide();
   const double batched = args.sessions > 1 ? batched_tokens_per_s(model, args, prompt) : 0;
   const double device_gb_s = model.measure_bandwidth();
   Profiles profiles;

@@ -1,4 +1,5 @@
 #include "common.h"
+#include "progress_bar.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,23 +34,6 @@ std::optional<Number> parse_number(std::string_view text) {
 double per_second(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
 
 }  // namespace
-
-ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), shown_(isatty(STDERR_FILENO) == 1) {}
-
-ProgressBar::~ProgressBar() {
-  if (percent_ >= 0) std::fputs("\r\033[K", stderr);
-}
-
-void ProgressBar::update(float done) {
-  constexpr std::size_t width = 30;
-  const int percent = static_cast<int>(std::clamp(done, 0.0f, 1.0f) * 100.0f);
-  if (!shown_ || percent == percent_) return;
-  percent_ = percent;
-  std::string bar(static_cast<std::size_t>(percent) * width / 100, '#');
-  bar.resize(width, '.');
-  std::fprintf(stderr, "\r%s [%s] %3d%%", label_.c_str(), bar.c_str(), percent);
-  std::fflush(stderr);
-}
 
 weft_type parse_type(const std::string& type) {
   if (type == "f16") return WEFT_TYPE_F16;

@@ -44,21 +44,6 @@ CLI::Validator type_name();
 weft_type parse_type(const std::string& type);
 weft_policy parse_policy(const std::string& policy);
 
-// A bar that is redrawn in place and gone when it ends. Silent unless stderr is a terminal.
-class ProgressBar {
- public:
-  explicit ProgressBar(std::string label);  // "loading x.gguf"
-  ~ProgressBar();
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-  void update(float done);  // 0..1
-
- private:
-  std::string label_;
-  bool shown_;
-  int percent_ = -1;
-};
-
 struct ModelArgs {
   std::string model;                // empty: the installed one
   std::string device;               // empty: $WEFT_DEVICE, else the best

@@ -6,6 +6,7 @@
 #include <weft/convert.hpp>
 
 #include "common.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {

@@ -1,4 +1,6 @@
 // weft generate: one prompt, one continuation.
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <iostream>
@@ -6,6 +8,8 @@
 #include "common.h"
 #include "images.h"
 #include "lens.h"
+#include "progress_bar.h"
+#include "terminal_text.h"
 
 namespace weft::cli {
 namespace {
@@ -171,13 +175,17 @@ void generate(const GenerateArgs& args) {
   std::vector<std::uint32_t> ids;
   std::string text;
   Json logprobs = Json::array();
+  const PromptBar bar(session);
+  TerminalText on_terminal;
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
   const weft_stop stop = session.generate(args.tokens, [&](std::uint32_t id, std::string_view piece) {
     if (id != WEFT_NO_TOKEN) {
       ids.push_back(id);
       if (args.logprobs > 0) logprobs.push_back(logprobs_json(model, session, id));
     }
     text += piece;
-    if (!args.json) std::cout << piece << std::flush;
+    if (!args.json)
+      std::cout << (terminal ? on_terminal.add(piece, terminal_columns()) : std::string(piece)) << std::flush;
     return static_cast<bool>(std::cout);
   });
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "geometry.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {
@@ -180,9 +181,9 @@ TableFigures read_table(const api::Model& model) {
   std::vector<std::uint64_t> hashes;
   std::unordered_map<std::uint64_t, std::size_t> counts;
   std::size_t directions = 0;
-  ProgressBar bar("reading the table");
+  ProgressBar bar("reading the table", {static_cast<double>(vocab), "rows"});
   for (std::size_t first = 0; first < vocab; first += kPiece) {
-    bar.update(static_cast<float>(first) / static_cast<float>(vocab));
+    bar.update(static_cast<double>(first) / static_cast<double>(vocab));
     std::vector<std::uint32_t> ids(std::min(kPiece, vocab - first));
     std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(first));
     const std::vector<float> rows = rows_of(model, ids);

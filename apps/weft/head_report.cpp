@@ -1,6 +1,4 @@
 // weft head-report: reads of the vocabulary table by every head along a text, and a comparison of each with `full`.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -11,6 +9,7 @@
 #include "common.h"
 #include "head_errors.h"
 #include "plot.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {
@@ -138,7 +137,7 @@ class Report {
   // Windows of the context's size, begin-of-text first in each, every one half of one further than the last; each token
   // counts in the first window that holds it.
   void run(const std::vector<std::uint32_t>& bos, const std::vector<std::uint32_t>& text) {
-    const bool show = isatty(STDERR_FILENO) == 1;
+    ProgressBar bar("comparing", {static_cast<double>(args_.tokens), "tokens"});
     const std::size_t room = context_ - bos.size();
     std::vector<std::uint32_t> prefix;
     std::size_t done = bos.empty() ? 1 : 0;  // the first token has nothing before it
@@ -150,10 +149,10 @@ class Report {
       for (const std::size_t end = std::min(start + room, text.size()); done < end && tokens_ < args_.tokens; ++done) {
         step(prefix);
         prefix.push_back(text[done]);
-        if (show && tokens_ % 16 == 0) std::cerr << format("\r%zu of %u tokens", tokens_, args_.tokens);
+        bar.update(static_cast<double>(tokens_) / args_.tokens);
       }
     }
-    if (show) std::cerr << "\r\033[K";
+    bar.hide();
     if (tokens_ == 0)
       throw api::Failure(WEFT_BAD_FILE, "the text is too short to predict a token of it", "-f " + args_.file);
     prefix.pop_back();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "lens.h"
+#include "progress_bar.h"
 #include "translators.h"
 
 namespace weft::cli {
@@ -77,7 +78,7 @@ void collect(const api::Model& model, api::Session& session, std::uint32_t conte
              const std::vector<std::uint32_t>& ids, Collector& collector) {
   const std::vector<std::uint32_t> bos = model.tokenize({}, true);
   const std::size_t room = context - bos.size() - 1;
-  ProgressBar progress("reading the text");
+  ProgressBar progress("reading the text", {static_cast<double>(ids.size()), "tokens"});
   for (std::size_t start = 0; start < ids.size(); start += room) {
     std::vector<std::uint32_t> window = bos;
     const auto first = ids.begin() + static_cast<std::ptrdiff_t>(start);
@@ -92,7 +93,7 @@ void collect(const api::Model& model, api::Session& session, std::uint32_t conte
           return true;
         },
         options);
-    progress.update(static_cast<float>(start) / static_cast<float>(ids.size()));
+    progress.update(static_cast<double>(start) / static_cast<double>(ids.size()));
   }
   collector.flush();
 }

@@ -1,6 +1,4 @@
 // weft perplexity: how well a model predicts a text.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -8,6 +6,7 @@
 #include <numbers>
 
 #include "common.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {
@@ -140,14 +139,13 @@ void perplexity(const PerplexityArgs& args) {
   if (!args.keep.empty()) set_head(session, "--keep", "keep:" + args.keep + ",!prompt");
   Speller speller(model, args.keep);
   Score score;
-  const bool show = isatty(STDERR_FILENO) == 1;
+  ProgressBar bar("scoring");
   for (const std::string_view part : parts) {
     score_part(model, speller, session, context, part, score, [&](double done) {
-      if (show)
-        std::cerr << format("\r%.2f of %zu parts", static_cast<double>(score.parts) + done, parts.size()) << std::flush;
+      bar.update((static_cast<double>(score.parts) + done) / static_cast<double>(parts.size()));
     });
   }
-  if (show) std::cerr << "\r\033[K";
+  bar.hide();
   if (score.tokens == 0)
     throw api::Failure(WEFT_BAD_FILE, "the text is too short to predict a token of it", "-f " + args.file);
   report(args, info, session.stats(), score);

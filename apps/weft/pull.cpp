@@ -12,6 +12,7 @@
 #include "common.h"
 #include "hub.h"
 #include "models.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {
@@ -71,13 +72,13 @@ void bring(const RemoteModel& model, const fs::path& folder, const Reference& re
   require_space(folder, work, model);
   std::uint64_t total = 0, done = 0;
   for (const RemoteFile& file : model.files) total += file.bytes;
-  ProgressBar bar("downloading " + model.name);
+  ProgressBar bar("downloading " + model.name, {static_cast<double>(total), "bytes"});
   for (const RemoteFile& file : model.files) {
     const fs::path path = work / file.name;
     fs::create_directories(path.parent_path(), failed);
     if (!fs::exists(path, failed))
       fetch_file(file, model.credentials, path, [&](std::uint64_t bytes) {
-        if (total > 0) bar.update(static_cast<float>(static_cast<double>(done + bytes) / static_cast<double>(total)));
+        if (total > 0) bar.update(static_cast<double>(done + bytes) / static_cast<double>(total));
       });
     done += file.bytes;
   }

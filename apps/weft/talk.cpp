@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chat/notations.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {
@@ -167,6 +168,7 @@ Talk::Answer Talk::generate(const std::vector<std::uint32_t>& ids) {
   answering = session_.get();
   const auto done = [](void*) { answering = nullptr; };
   const std::unique_ptr<void, decltype(done)> guard(this, done);
+  const PromptBar bar(session_);
   stop_ = session_.generate(args_.tokens, [&](std::uint32_t id, std::string_view piece) {
     if (id != WEFT_NO_TOKEN) ++tokens;
     answer.text += piece;

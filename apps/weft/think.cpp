@@ -36,12 +36,16 @@ void add_think_option(CLI::App* command, ThinkArgs& args) {
 AnswerWriter::AnswerWriter(bool asked)
     : terminal_(isatty(STDOUT_FILENO) == 1), colors_(terminal_ && has_colors()), shown_(terminal_ || asked) {}
 
+std::string AnswerWriter::as_shown(std::string_view text) {
+  return terminal_ ? on_terminal_.add(text, terminal_columns()) : std::string(text);
+}
+
 bool AnswerWriter::reasoning(std::string_view text) {
   if (!shown_) return true;
   std::ostream& out = terminal_ ? std::cout : std::cerr;
   if (!reasons_ && colors_) out << "\x1b[2m";
   reasons_ = true;
-  out << text << std::flush;
+  out << as_shown(text) << std::flush;
   return static_cast<bool>(std::cout);
 }
 
@@ -49,12 +53,12 @@ void AnswerWriter::leave_reasoning() {
   if (!reasons_) return;
   reasons_ = false;
   if (colors_) std::cout << "\x1b[22m";
-  (terminal_ ? std::cout : std::cerr) << (terminal_ ? "\n\n" : "\n") << std::flush;
+  (terminal_ ? std::cout : std::cerr) << as_shown(terminal_ ? "\n\n" : "\n") << std::flush;
 }
 
 bool AnswerWriter::answer(std::string_view text) {
   if (!text.empty()) leave_reasoning();
-  std::cout << text << std::flush;
+  std::cout << as_shown(text) << std::flush;
   return static_cast<bool>(std::cout);
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "terminal_text.h"
+
 namespace CLI {
 class App;
 }
@@ -18,8 +20,8 @@ struct ThinkArgs {
 };
 void add_think_option(CLI::App* command, ThinkArgs& args);
 
-// Shows an answer and its reasoning while they come. On a terminal the reasoning is dimmed, before the answer; else it
-// is left out of stdout, and goes to stderr if it was asked for.
+// Shows an answer and its reasoning while they come. On a terminal lines are broken between words, and the reasoning is
+// dimmed, before the answer; else it is left out of stdout, and goes to stderr if it was asked for.
 class AnswerWriter {
  public:
   explicit AnswerWriter(bool asked);
@@ -31,7 +33,10 @@ class AnswerWriter {
  private:
   void leave_reasoning();
 
+  std::string as_shown(std::string_view text);
+
   const bool terminal_, colors_, shown_;
+  TerminalText on_terminal_;
   bool reasons_ = false;
 };
 

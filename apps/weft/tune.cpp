@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "common.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {

@@ -1,6 +1,4 @@
 // weft vocab: keep-lists, made from a corpus and looked at.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <numeric>
 
 #include "common.h"
+#include "progress_bar.h"
 
 namespace weft::cli {
 namespace {
@@ -53,7 +52,10 @@ void count_file(const api::Model& model, const std::string& path, Counts& counts
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw api::Failure(errno == ENOENT ? WEFT_NOT_FOUND : WEFT_IO, std::strerror(errno), place);
-  const bool show = isatty(STDERR_FILENO) == 1;
+  std::error_code unknown;  // of a pipe: no bar
+  const auto bytes = static_cast<double>(std::filesystem::file_size(path, unknown));
+  ProgressBar bar("counting " + path, {unknown ? 0 : bytes, "bytes"});
+  double done = 0;
   std::string buffer;
   for (bool more = true; more;) {
     const std::size_t kept = buffer.size();
@@ -65,9 +67,9 @@ void count_file(const api::Model& model, const std::string& path, Counts& counts
     const std::size_t end = more ? last_border(buffer) : buffer.size();
     count_text(model, std::string_view(buffer).substr(0, end), counts);
     buffer.erase(0, end);
-    if (show) std::cerr << format("\r%s: %llu tokens", path.c_str(), static_cast<unsigned long long>(counts.total));
+    done += static_cast<double>(end);
+    if (!unknown && bytes > 0) bar.update(done / bytes);
   }
-  if (show) std::cerr << "\r\033[K";
 }
 
 struct Chosen {

@@ -6,7 +6,7 @@ $WEFT_SHARED. Exit code 77: all tests were skipped.
 import sys
 import unittest
 
-from test_chat import InteractiveChat, LineEditor, OneQuestion, PipedChat, Thinking
+from test_chat import InteractiveChat, LineEditor, OnATerminal, OneQuestion, PipedChat, Thinking
 from test_convert import Convert
 from test_cost import Cost
 from test_errors import Errors

@@ -9,7 +9,9 @@ import signal
 import struct
 import subprocess
 import termios
+import textwrap
 import time
+import unicodedata
 import unittest
 
 from support import BIN, ENV, FOLDER, TEMPLATE, chatty, model, plain, thinks, weft, weft_json
@@ -207,9 +209,11 @@ class OneQuestion(unittest.TestCase):
 class Terminal:
     """weft on a pseudo-terminal."""
 
-    def __init__(self, *argv):
+    def __init__(self, *argv, columns=0):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            if columns:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             os.execve(BIN / "weft", ["weft", *map(str, argv)], ENV)
         self.seen = ""
 
@@ -252,6 +256,31 @@ class Terminal:
             os.kill(self.pid, 9)
             os.waitpid(self.pid, 0)
         os.close(self.fd)
+
+
+def screen(text, columns):
+    """The rows that a terminal shows of what a program has written to it."""
+    rows, at = [[]], 0
+    for escape, digits, kind, plain in re.findall(r"(\x1b\[(\d*)([A-Za-z]))|([^\x1b])", text):
+        row = rows[-1]
+        if escape:
+            if kind == "K":
+                del row[at:]
+            elif kind == "G":
+                at = int(digits) - 1
+        elif plain == "\r":
+            at = 0
+        elif plain == "\n":
+            rows.append([])
+        else:
+            cells = 2 if unicodedata.east_asian_width(plain) in "WF" else 1
+            if at + cells > columns:
+                rows.append([])
+                row, at = rows[-1], 0
+            row.extend([" "] * (at - len(row)))
+            row[at:at + cells] = [plain] + [""] * (cells - 1)
+            at += cells
+    return ["".join(row).rstrip() for row in rows]
 
 
 class Thinking(unittest.TestCase):
@@ -322,6 +351,49 @@ class Thinking(unittest.TestCase):
         self.assertEqual(chat.wait(), 0)
 
 
+class OnATerminal(unittest.TestCase):
+    """How an answer looks there. A grammar forces what the model says."""
+
+    def shown(self, text, columns):
+        one = Terminal("chat", "-m", thinks(), "--think", "off", *Thinking.says(text), "hello", columns=columns)
+        self.addCleanup(one.close)
+        said = ""
+        while True:
+            try:
+                data = os.read(one.fd, 65536)
+            except OSError:  # the program has ended
+                break
+            if not data:
+                break
+            said += data.decode()
+        self.assertEqual(one.wait(), 0)
+        return said
+
+    def test_lines_break_between_words(self):
+        text = ("It was a bright cold day in April, and the clocks were striking thirteen; incomprehensibility "
+                "of some kind.\n\n- a list, whose items are long enough for two lines")
+        for columns in (20, 23, 40, 200):
+            rows = screen(self.shown(text, columns), columns)
+            want = [row for line in text.split("\n") for row in textwrap.wrap(line, columns) or [""]]
+            self.assertEqual([row for row in rows if row], [row for row in want if row], columns)
+
+    def test_wide_characters_and_words_longer_than_a_line(self):
+        text = "\u6771\u4eac\u306f\u65e5\u672c\u306e\u9996\u90fd\u3067\u3059 " + "x" * 45 + " end"
+        rows = screen(self.shown(text, 20), 20)
+        self.assertEqual("".join(rows).replace(" ", ""), text.replace(" ", ""))
+        for row in rows:
+            self.assertLessEqual(sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in row), 20)
+
+    def test_control_characters_are_shown(self):
+        said = self.shown("a\x1b[2Jb\x07c", 80)
+        self.assertIn("a^[[2Jb^Gc", said)
+        self.assertNotIn("\x1b[2J", said)
+
+    def test_a_pipe_gets_the_text_as_it_is(self):
+        text = "word " * 60 + "\x1b[1mend"
+        self.assertEqual(weft("chat", "-m", thinks(), "--think", "off", *Thinking.says(text), "hello"), (text + "\n", ""))
+
+
 class InteractiveChat(unittest.TestCase):
     def start(self, *argv):
         chat = Terminal("chat", "-m", model("big.gguf", "--type", "f16", "--chat-template", TEMPLATE, "--context", "4096",
@@ -337,8 +409,8 @@ class InteractiveChat(unittest.TestCase):
         text.write_text("some words " * 400)
         run = Terminal("perplexity", "-m", plain(), "--ctx", 64, "-f", text)
         self.addCleanup(run.close)
-        run.expect("\r0.")
-        run.expect(" of 1 parts")
+        run.expect("\rscoring [")
+        run.expect("%")
         run.expect("tokens predicted")
         self.assertEqual(run.wait(), 0)
 
