@@ -206,6 +206,19 @@ void Service::admit(const HttpRequest& request, bool open) const {
   if (!key_of(request)) throw bad_request(401, "invalid_api_key", "The API key is wrong.");
 }
 
+// Without a key: a page of any site may have the browser send a form, whose type needs no preflight as JSON's does.
+void Service::check_origin(const HttpRequest& request) const {
+  const std::string* origin = request.header("Origin");
+  if (!keys_.empty() || !origin) return;
+  if (access_.cors == "*" || (!access_.cors.empty() && *origin == access_.cors)) return;
+  const std::size_t scheme = origin->find("://");
+  const std::string site = scheme == origin->npos ? "" : origin->substr(scheme + 3);
+  const std::string* host = request.header("Host");
+  if ((host && site == *host) || std::ranges::find(access_.hosts, host_of(site)) != access_.hosts.end()) return;
+  throw bad_request(403, "wrong_origin",
+                    "A page of another site may not send recordings: --cors and --allow-host name those that may.");
+}
+
 // The key that the request has; nullptr if it is none of ours.
 std::shared_ptr<KeyUse> Service::key_of(const HttpRequest& request) const {
   std::string given;
@@ -239,6 +252,7 @@ std::optional<HttpResponse> Service::read_path(const HttpRequest& request) const
   const bool posts = std::ranges::find(kPosts, path) != std::end(kPosts) || slot_of(path);
   if (posts && request.method == "POST") {
     check_body_headers(request);
+    if (takes_recording(path)) check_origin(request);
     if (draining_) throw RequestError(503, "unavailable_error", "draining", "The server is ending.");
     return std::nullopt;
   }

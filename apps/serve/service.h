@@ -43,6 +43,7 @@ class Service final : public HttpHandler {
   std::optional<HttpResponse> read_path(const HttpRequest& request) const;
   HttpResponse post_path(HttpRequest& request, HttpClient& client, const std::shared_ptr<RequestRecord>& record);
   void admit(const HttpRequest& request, bool open) const;
+  void check_origin(const HttpRequest& request) const;
   std::shared_ptr<KeyUse> key_of(const HttpRequest& request) const;
   std::optional<HttpResponse> allow_origin(const HttpRequest& request) const;
   HttpResponse show_page() const;

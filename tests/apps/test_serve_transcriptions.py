@@ -30,6 +30,16 @@ class ServeTranscriptions(ServeTest):
     def setUp(self):
         self.recording = wav(whistle())
 
+    def test_pages_of_other_sites_may_not_send_recordings(self):
+        """A form of any page needs no preflight."""
+        asked = form([("file", self.recording), ("language", "fr")])
+        kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+        host = f"127.0.0.1:{self.server.port}"
+        for origin, status in (("https://evil.example", 403), ("null", 403), ("", 403), ("http://127.0.0.1.evil.example", 403),
+                               (f"http://{host}", 200), ("http://localhost:1", 403)):
+            answer = self.server.request("POST", PATH, asked, {**kind, "Origin": origin})
+            self.assertEqual(answer[0], status, (origin, answer))
+
     def send(self, *fields, path=PATH, body=None, type=None):
         return self.server.request("POST", path, form(fields) if body is None else body,
                                    {"Content-Type": type or f"multipart/form-data; boundary={BOUNDARY}"})
