@@ -1,6 +1,8 @@
 // The C API: speech.
 #include "weft/audio.h"
 
+#include <utility>
+
 #include "capi.h"
 #include "session/speech.h"
 #include "sound/log_mel.h"
@@ -16,8 +18,51 @@ struct weft_listener : DeviceUser {
   void enter_device() override { reader.session().enter_device(); }
 
   SpeechReader reader;
-  std::string language;
+  weft_listen_options options = {};  // callback and user
+  bool ended = false;                // by the callback
 };
+
+namespace {
+
+SpeechOptions wanted_by(const weft_listen_options& options) {
+  SpeechOptions wanted;
+  wanted.language = options.language ? options.language : "";
+  wanted.translate = options.translate != 0;
+  wanted.prompt = options.prompt ? options.prompt : "";
+  if (options.samples_per_second != 0) wanted.rate = options.samples_per_second;
+  if (options.temperatures)
+    wanted.temperatures.assign(options.temperatures, options.temperatures + options.temperature_count);
+  return wanted;
+}
+
+// Runs `work`, which hears and gets the function that tells the callback.
+template <class Work>
+weft_status hear(weft_listener* listener, weft_error* error, const Work& work) {
+  return guard(error, [&] {
+    require(listener, "listener", "it is NULL");
+    const InUse use(listener, "listener");
+    need_weights(*listener->model);
+    work([listener](const SpeechSegment& segment) {
+      const weft_heard heard = {segment.begin, segment.end, segment.text.c_str(), segment.mean_logprob,
+                                segment.no_speech};
+      listener->ended = listener->options.callback(listener->options.user, &heard) != 0;
+      return !listener->ended;
+    });
+    if (listener->ended || listener->reader.cancelled()) {
+      const bool ended = std::exchange(listener->ended, false);
+      throw Error(Code::cancelled, ended ? "the callback ended it" : "weft_listener_cancel ended it", "listen");
+    }
+  });
+}
+
+void begin(weft_listener* listener, const weft_listen_options* options) {
+  require(options && options->callback, "options", "there is no callback");
+  listener->options = *options;
+  listener->ended = false;
+  listener->reader.begin(wanted_by(*options));
+}
+
+}  // namespace
 
 weft_status weft_listener_create(const weft_model* model, weft_listener** listener, weft_error* error) {
   return guard(error, [&] {
@@ -30,29 +75,31 @@ weft_status weft_listener_create(const weft_model* model, weft_listener** listen
 
 void weft_listener_free(weft_listener* listener) { destroy(listener); }
 
-weft_status weft_listen(weft_listener* listener, const float* samples, size_t count, const weft_listen_options* options,
-                        weft_error* error) {
-  return guard(error, [&] {
-    require(listener && (samples || count == 0), "listener or samples", "it is NULL");
-    require(options && options->callback, "options", "there is no callback");
-    const InUse use(listener, "listener");
-    need_weights(*listener->model);
-    bool ended = false;
-    listener->language.clear();
-    const SpeechOptions wanted = {options->language ? options->language : "", options->translate != 0};
-    std::string language = listener->reader.read({samples, count}, wanted, [&](const SpeechSegment& segment) {
-      const weft_heard heard = {segment.begin, segment.end, segment.text.c_str(), segment.mean_logprob,
-                                segment.no_speech};
-      ended = options->callback(options->user, &heard) != 0;
-      return !ended;
-    });
-    listener->language = std::move(language);
-    if (ended || listener->reader.cancelled())
-      throw Error(Code::cancelled, ended ? "the callback ended it" : "weft_listener_cancel ended it", "listen");
+weft_status weft_listener_begin(weft_listener* listener, const weft_listen_options* options, weft_error* error) {
+  return hear(listener, error, [&](const SpeechReader::OnSegment&) { begin(listener, options); });
+}
+
+weft_status weft_listener_feed(weft_listener* listener, const float* samples, size_t count, weft_error* error) {
+  return hear(listener, error, [&](const SpeechReader::OnSegment& tell) {
+    require(samples || count == 0, "samples", "it is NULL");
+    listener->reader.feed({samples, count}, tell);
   });
 }
 
-const char* weft_listener_language(const weft_listener* listener) { return listener->language.c_str(); }
+weft_status weft_listener_finish(weft_listener* listener, weft_error* error) {
+  return hear(listener, error, [&](const SpeechReader::OnSegment& tell) { listener->reader.finish(tell); });
+}
+
+weft_status weft_listen(weft_listener* listener, const float* samples, size_t count, const weft_listen_options* options,
+                        weft_error* error) {
+  return hear(listener, error, [&](const SpeechReader::OnSegment& tell) {
+    require(samples || count == 0, "samples", "it is NULL");
+    begin(listener, options);
+    listener->reader.hear({samples, count}, tell);
+  });
+}
+
+const char* weft_listener_language(const weft_listener* listener) { return listener->reader.language().c_str(); }
 
 void weft_listener_cancel(weft_listener* listener) {
   if (listener) listener->reader.cancel();

@@ -1,5 +1,7 @@
 #include "fields.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +11,18 @@
 #include "base/number.h"
 
 namespace weft::serve {
+
+bool is_utf8(const std::string& bytes) {
+  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(bytes.data());
+  for (auto left = static_cast<utf8proc_ssize_t>(bytes.size()); left > 0;) {
+    utf8proc_int32_t character = 0;
+    const utf8proc_ssize_t length = utf8proc_iterate(at, left, &character);
+    if (length <= 0) return false;
+    at += length;
+    left -= length;
+  }
+  return true;
+}
 
 Json RequestError::json() const {
   Json error = {{"message", what()}, {"type", type_}, {"param", nullptr}, {"code", nullptr}};

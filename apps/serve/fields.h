@@ -7,6 +7,8 @@
 
 namespace weft::serve {
 
+bool is_utf8(const std::string& bytes);
+
 // The limits of a body's JSON, which docs/serving.md lists.
 constexpr std::size_t kMostDepth = 64;         // of arrays and objects
 constexpr std::size_t kMostFields = 1024;      // of an object

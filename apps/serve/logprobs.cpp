@@ -1,28 +1,15 @@
 #include "logprobs.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 
 #include "../weft/common.h"
+#include "fields.h"
 
 namespace weft::serve {
 namespace {
 
 // JSON has no infinity; OpenAI has this for tokens that are next to impossible.
 double finite(float logprob) { return std::max(static_cast<double>(logprob), -9999.0); }
-
-bool is_utf8(const std::string& bytes) {
-  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(bytes.data());
-  for (auto left = static_cast<utf8proc_ssize_t>(bytes.size()); left > 0;) {
-    utf8proc_int32_t character = 0;
-    const utf8proc_ssize_t length = utf8proc_iterate(at, left, &character);
-    if (length <= 0) return false;
-    at += length;
-    left -= length;
-  }
-  return true;
-}
 
 // Parts of characters are written as OpenAI does: bytes:\xf0\x9f
 std::string printable(const std::string& bytes) {

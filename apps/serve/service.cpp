@@ -159,7 +159,7 @@ HttpResponse Service::post_path(HttpRequest& request, HttpClient& client,
   if (path == "/v1/responses") return complete(request, client, Form::response, turn, ready, record);
   if (path == kMessages) return complete(request, client, Form::message, turn, ready, record);
   if (path == kCountTokens) return count_tokens(request, *ready);
-  if (takes_recording(path)) return transcribe(request, client, turn, *ready, *record);
+  if (takes_recording(path)) return transcribe(request, client, turn, ready, record);
   if (path == "/v1/embeddings") return embed(request, client, turn, *ready, *record);
   if (path == "/tokenize") return tokenize(request, *ready);
   if (path == "/detokenize") return detokenize(request, *ready);
@@ -408,19 +408,41 @@ HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client
                         {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
 }
 
-HttpResponse Service::transcribe(HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
-                                 const Loaded& ready, RequestRecord& record) const {
+HttpResponse Service::transcribe(HttpRequest& request, HttpClient& client, std::optional<Turn>& turn,
+                                 const std::shared_ptr<const Loaded>& ready,
+                                 const std::shared_ptr<RequestRecord>& record) const {
   const auto deadline = request.arrived + access_.deadline;
-  record.model = ready.facts.name;
-  if (!ready.transcriber)
-    throw bad_field("model", "The model \"" + ready.facts.name + "\" hears nothing.", "unsupported");
-  const TranscriptionRequest asked =
+  record->model = ready->facts.name;
+  if (!ready->transcriber)
+    throw bad_field("model", "The model \"" + ready->facts.name + "\" hears nothing.", "unsupported");
+  TranscriptionRequest asked =
       parse_transcription(parse_form(*request.header("Content-Type"), request.body), request.path == kTranslations);
   std::string().swap(request.body);
   turn.reset();
-  const Transcript transcript = ready.transcriber->hear(asked, [&] { check_wanted(client, deadline); });
-  record.outcome = Outcome::stop;
-  return transcript_response(asked, transcript);
+  const auto task = std::make_shared<Transcriber::Task>(*ready->transcriber, std::move(asked));
+  if (!task->request().stream) {
+    const Transcript transcript = task->hear([&](const auto&) { check_wanted(client, deadline); });
+    record->outcome = Outcome::stop;
+    return transcript_response(task->request(), transcript);
+  }
+  return {200,
+          {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
+          "text/event-stream",
+          {},
+          [task, ready, record, deadline, &client] {
+            try {
+              const Transcript transcript = task->hear([&](const Transcript::Segment& segment) {
+                client.write(delta_event(segment));
+                check_wanted(client, deadline);
+              });
+              record->outcome = Outcome::stop;
+              return client.write(done_event(transcript));
+            } catch (...) {
+              const RequestError error = current_error();
+              record->outcome = outcome_of(error);
+              return client.write("data: " + bytes_of(error.json()) + "\n\n");
+            }
+          }};
 }
 
 std::shared_ptr<const Loaded> Service::model_with_slots() const {

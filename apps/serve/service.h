@@ -54,8 +54,9 @@ class Service final : public HttpHandler {
                         const std::shared_ptr<const Loaded>& ready, const std::shared_ptr<RequestRecord>& record) const;
   HttpResponse embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
                      const Loaded& ready, RequestRecord& record) const;
-  HttpResponse transcribe(HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
-                          const Loaded& ready, RequestRecord& record) const;
+  HttpResponse transcribe(HttpRequest& request, HttpClient& client, std::optional<Turn>& turn,
+                          const std::shared_ptr<const Loaded>& ready,
+                          const std::shared_ptr<RequestRecord>& record) const;
   HttpResponse show_slots() const;
   HttpResponse change_slot(const HttpRequest& request, std::uint32_t id) const;
   HttpResponse tokenize(const HttpRequest& request, const Loaded& ready) const;

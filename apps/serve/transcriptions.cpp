@@ -11,7 +11,7 @@
 namespace weft::serve {
 namespace {
 
-constexpr std::size_t kMostParts = 64;
+constexpr std::size_t kMostParts = 64, kMostPrompt = 16384;
 constexpr std::uint32_t kLongestRecording = 30 * 60;  // seconds
 
 [[noreturn]] void bad_form(const std::string& sentence) {
@@ -49,6 +49,12 @@ std::string name_of_part(std::string_view headers) {
   return {};
 }
 
+float temperature_of(const std::string& text) {
+  const Json value = Json::parse(text, nullptr, false);
+  if (!value.is_number() || value < 0 || value > 1) throw bad_field("temperature", "temperature must be 0 to 1.");
+  return value.get<float>();
+}
+
 }  // namespace
 
 std::vector<FormPart> parse_form(const std::string& type, const std::string& body) {
@@ -75,60 +81,87 @@ std::vector<FormPart> parse_form(const std::string& type, const std::string& bod
 
 TranscriptionRequest parse_transcription(const std::vector<FormPart>& form, bool translate) {
   TranscriptionRequest request;
-  request.translate = translate;
+  request.options.translate = translate;
   for (const FormPart& part : form) {
+    const std::string& name = part.name;
     const std::string text(part.content.substr(0, 80));
-    if (part.name == "file")
+    if (name == "file") {
       request.file = part.content;
-    else if (part.name == "language" && !translate)
-      request.language = text;
-    else if (part.name == "response_format")
+    } else if (name == "language" && !translate) {
+      request.options.language = text;
+    } else if (name == "prompt") {
+      request.options.prompt = part.content;
+      if (part.content.size() > kMostPrompt || part.content.find('\0') != part.content.npos ||
+          !is_utf8(request.options.prompt))
+        throw bad_field(name, "prompt must be UTF-8 of at most 16384 bytes, without a zero.");
+    } else if (name == "response_format") {
       request.format = text;
-    else if (part.name == "temperature" ? text != "0" && text != "0.0"
-                                        : part.name != "model" && part.name != "timestamp_granularities[]")
-      throw bad_field(part.name.substr(0, 80), "This field, or its value, is not supported.", "unsupported_parameter");
-    else if (part.name == "timestamp_granularities[]" && text != "segment")
-      throw bad_field(part.name, "Only times of segments are known.", "unsupported");
+    } else if (name == "temperature") {
+      if (const float temperature = temperature_of(text); temperature > 0) request.options.temperatures = {temperature};
+    } else if (name == "stream" && !translate) {
+      if (text != "true" && text != "false") throw bad_field(name, "stream must be true or false.");
+      request.stream = text == "true";
+    } else if (name == "timestamp_granularities[]") {
+      if (text != "segment") throw bad_field(name, "Only times of segments are known.", "unsupported");
+    } else if (name != "model") {
+      throw bad_field(name.substr(0, 80), "This field is not supported.", "unsupported_parameter");
+    }
   }
   if (request.file.empty()) throw bad_field("file", "A recording is required.", "missing_required_parameter");
   static constexpr std::string_view kFormats[] = {"json", "verbose_json", "text", "srt", "vtt"};
   if (std::ranges::find(kFormats, request.format) == std::end(kFormats))
     throw bad_field("response_format", "response_format must be json, verbose_json, text, srt or vtt.");
+  if (request.stream && request.format != "json" && request.format != "text")
+    throw bad_field("response_format", "response_format must be json or text in a stream.");
   return request;
 }
 
-Transcript Transcriber::hear(const TranscriptionRequest& request, const std::function<void()>& check) {
-  Line::Place place(line_);
-  std::vector<float> samples;
+Transcriber::Task::Task(Transcriber& transcriber, TranscriptionRequest request)
+    : transcriber_(transcriber), request_(std::move(request)), place_(transcriber.line_) {
   try {
-    samples = cli::decode_recording(request.file, "file", kLongestRecording);
+    cli::Recording recording = cli::decode_recording(request_.file, "file", kLongestRecording);
+    std::string().swap(request_.file);
+    request_.options.samples_per_second = recording.rate;
+    samples_ = std::move(recording.samples);
   } catch (const api::Failure& failure) {
     throw bad_field("file", failure.sentence() + ".", "invalid_value");
   }
-  return place.run(model_, [&] {
-    check();
+}
+
+Transcript Transcriber::Task::hear(const std::function<void(const Transcript::Segment&)>& on_segment) {
+  return place_.run(transcriber_.model_, [&] {
     Transcript transcript;
     std::exception_ptr stopped;
     const auto keep = [&](const weft_heard& heard) {
       transcript.segments.push_back({heard.begin, heard.end, heard.mean_logprob, heard.no_speech, heard.text});
       try {
-        check();
+        on_segment(transcript.segments.back());
       } catch (...) {
         stopped = std::current_exception();
       }
       return !stopped;
     };
     try {
-      listener_.listen(samples, request.language, request.translate, keep);
+      transcriber_.listener_.listen(samples_, request_.options, keep);
     } catch (const api::Failure& failure) {
       if (stopped) std::rethrow_exception(stopped);
       if (failure.status() == WEFT_INVALID_ARGUMENT) throw bad_field("language", failure.sentence() + ".");
       throw;
     }
-    transcript.language = listener_.language();
-    transcript.duration = static_cast<double>(samples.size()) / WEFT_SAMPLES_PER_SECOND;
+    transcript.language = transcriber_.listener_.language();
+    transcript.duration = static_cast<double>(samples_.size()) / request_.options.samples_per_second;
     return transcript;
   });
+}
+
+std::string delta_event(const Transcript::Segment& segment) {
+  return "data: " + bytes_of({{"type", "transcript.text.delta"}, {"delta", segment.text}}) + "\n\n";
+}
+
+std::string done_event(const Transcript& transcript) {
+  std::string text;
+  for (const Transcript::Segment& segment : transcript.segments) text += segment.text;
+  return "data: " + bytes_of({{"type", "transcript.text.done"}, {"text", cli::one_line(text)}}) + "\n\n";
 }
 
 HttpResponse transcript_response(const TranscriptionRequest& request, const Transcript& transcript) {
@@ -154,7 +187,7 @@ HttpResponse transcript_response(const TranscriptionRequest& request, const Tran
   if (request.format == "vtt") return {200, {}, "text/vtt; charset=utf-8", subtitles, {}};
   Json answer = {{"text", text}};
   if (request.format == "verbose_json")
-    answer = {{"task", request.translate ? "translate" : "transcribe"},
+    answer = {{"task", request.options.translate ? "translate" : "transcribe"},
               {"language", transcript.language},
               {"duration", transcript.duration},
               {"text", text},

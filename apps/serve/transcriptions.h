@@ -20,9 +20,9 @@ std::vector<FormPart> parse_form(const std::string& type, const std::string& bod
 
 struct TranscriptionRequest {
   std::string file;
-  std::string language;         // empty: found
+  api::ListenOptions options;
   std::string format = "json";  // response_format: json, verbose_json, text, srt or vtt
-  bool translate = false;
+  bool stream = false;
 };
 // Throws RequestError.
 TranscriptionRequest parse_transcription(const std::vector<FormPart>& form, bool translate);
@@ -37,16 +37,33 @@ struct Transcript {
   std::vector<Segment> segments;
 };
 HttpResponse transcript_response(const TranscriptionRequest& request, const Transcript& transcript);
+// Events of a stream, in the form of OpenAI's: a segment, and the end.
+std::string delta_event(const Transcript::Segment& segment);
+std::string done_event(const Transcript& transcript);
 
-// Its requests stand in line. May be used by any thread.
+// Hears for one request after the other. May be used by any thread.
 class Transcriber {
  public:
   // The model outlives it. Throws api::Failure if it does not hear.
   Transcriber(api::Model& model, std::uint32_t queue) : model_(model), line_(queue), listener_(model) {}
 
-  // check: throws if the answer is not wanted any more; called before each stretch of speech is kept. Throws
-  // RequestError for a file that is no recording, and as Line::Place does.
-  Transcript hear(const TranscriptionRequest& request, const std::function<void()>& check);
+  // A request in its line.
+  class Task {
+   public:
+    // Throws RequestError for a file that is no recording, and Unavailable. The transcriber outlives it.
+    Task(Transcriber& transcriber, TranscriptionRequest request);
+    // Waits for its turn. on_segment: called with each stretch of speech; ends the task by what it throws. Throws as
+    // Line::Place does.
+    Transcript hear(const std::function<void(const Transcript::Segment&)>& on_segment);
+    const TranscriptionRequest& request() const { return request_; }
+
+   private:
+    Transcriber& transcriber_;
+    TranscriptionRequest request_;
+    Line::Place place_;
+    std::vector<float> samples_;
+  };
+
   void close() { line_.close(); }
   std::string broken() const { return line_.broken(); }
 

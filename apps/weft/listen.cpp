@@ -1,5 +1,6 @@
 // weft listen: writes down what is said in a recording, with a Whisper model.
 #include <iostream>
+#include <optional>
 #include <weft/audio.hpp>
 
 #include "common.h"
@@ -11,20 +12,19 @@ namespace {
 
 struct ListenArgs {
   ModelArgs model;
-  std::string file, language, form = "text";
-  bool translate = false;
+  std::string file, form = "text";
+  api::ListenOptions options;
 };
 
-void listen(const ListenArgs& args) {
-  require_utf8("--language", args.language);
-  const std::vector<float> samples = read_recording(args.file);
-  const api::Model model = load_model(args.model);
-  api::Listener listener(model);
+void listen(ListenArgs args) {
+  require_utf8("--language", args.options.language);
+  require_utf8("--prompt", args.options.prompt);
+  std::optional<api::Model> model;
+  std::optional<api::Listener> listener;
   Json segments = Json::array();
   std::string all;
   std::size_t number = 0;
-  if (args.form == "vtt") std::cout << "WEBVTT\n\n";
-  listener.listen(samples, args.language, args.translate, [&](const weft_heard& heard) {
+  const auto tell = [&](const weft_heard& heard) {
     ++number;
     if (args.form == "text") std::cout << one_line(heard.text) << '\n';
     if (args.form == "srt") std::cout << srt_cue(number, heard.begin, heard.end, heard.text);
@@ -38,11 +38,20 @@ void listen(const ListenArgs& args) {
                         {"avg_logprob", heard.mean_logprob},
                         {"no_speech_prob", heard.no_speech}});
     return true;
-  });
-  if (args.form != "json") return;
-  const double seconds = static_cast<double>(samples.size()) / WEFT_SAMPLES_PER_SECOND;
-  print_json(
-      {{"language", listener.language()}, {"duration", seconds}, {"text", one_line(all)}, {"segments", segments}});
+  };
+  const auto begin = [&](std::uint32_t rate) {
+    model.emplace(load_model(args.model));
+    listener.emplace(*model);
+    args.options.samples_per_second = rate;
+    listener->begin(args.options, tell);
+    if (args.form == "vtt") std::cout << "WEBVTT\n\n";
+  };
+  const double seconds =
+      read_recording(args.file, begin, [&](const std::vector<float>& samples) { listener->feed(samples); });
+  listener->finish();
+  if (args.form == "json")
+    print_json(
+        {{"language", listener->language()}, {"duration", seconds}, {"text", one_line(all)}, {"segments", segments}});
 }
 
 }  // namespace
@@ -56,9 +65,22 @@ void add_listen(CLI::App& app) {
       "16000 a second. A microphone: arecord -t raw -f S16_LE -r 16000 -d 10 | weft listen -m whisper-base -");
   add_model_options(command, args->model);
   command->add_option("FILE", args->file, "the recording, or - for stdin")->required();
-  command->add_option("--language", args->language, "code of the language, such as de (default: found by the model)")
+  command
+      ->add_option("--language", args->options.language,
+                   "code of the language, such as de (default: found by the model)")
       ->type_name("CODE");
-  command->add_flag("--translate", args->translate, "write English, whatever is spoken");
+  command->add_flag("--translate", args->options.translate, "write English, whatever is spoken");
+  command
+      ->add_option("--prompt", args->options.prompt,
+                   "text that might come before the recording, for names and spelling")
+      ->type_name("TEXT");
+  command
+      ->add_option("--temperature", args->options.temperatures,
+                   "0 to 2, tried in turn until the text seems right (default: 0,0.2,0.4,0.6,0.8,1)")
+      ->type_name("T[,T...]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(0.0, 2.0));
   command->add_option("--format", args->form, "text, srt, vtt or json")
       ->type_name("FORMAT")
       ->capture_default_str()

@@ -1,12 +1,12 @@
 #include "recording.h"
 
-#include <samplerate.h>
 #include <sndfile.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <weft/audio.hpp>
@@ -48,47 +48,37 @@ sf_count_t read_from(void* to, sf_count_t count, void* user) {
 }
 sf_count_t refuse_to_write(const void*, sf_count_t, void*) { return 0; }
 
-std::string recording_bytes(const std::string& path) {
-  std::ifstream opened;
-  if (path != "-") {
-    opened.open(path, std::ios::binary);
-    if (!opened) fail_recording(WEFT_NOT_FOUND, path, "the file cannot be opened");
-  }
-  std::istream& in = path == "-" ? std::cin : opened;
+void add_bytes(std::string& bytes, const char* block, std::size_t count, const std::string& path) {
+  bytes.append(block, count);
+  if (bytes.size() > kMostRecordingBytes) fail_recording(WEFT_UNSUPPORTED, path, "it has more than 4 GiB");
+}
+
+std::string file_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail_recording(WEFT_NOT_FOUND, path, "the file cannot be opened");
   std::string bytes;
   std::vector<char> block(std::size_t{1} << 20);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0) {
-    bytes.append(block.data(), static_cast<std::size_t>(in.gcount()));
-    if (bytes.size() > kMostRecordingBytes) fail_recording(WEFT_UNSUPPORTED, path, "it has more than 4 GiB");
-  }
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0)
+    add_bytes(bytes, block.data(), static_cast<std::size_t>(in.gcount()), path);
   if (in.bad()) fail_recording(WEFT_IO, path, "it cannot be read");
-  if (bytes.empty()) fail_recording(WEFT_BAD_FILE, path, "it is empty");
   return bytes;
+}
+
+// Adds what stdin has by now; waits for a byte. False at its end.
+bool read_stdin(std::string& bytes) {
+  char block[1 << 14];
+  ssize_t count;
+  do count = ::read(STDIN_FILENO, block, sizeof block);
+  while (count < 0 && errno == EINTR);
+  if (count < 0) fail_recording(WEFT_IO, "-", "it cannot be read");
+  add_bytes(bytes, block, static_cast<std::size_t>(count), "-");
+  return count > 0;
 }
 
 void check_duration(std::size_t frames, int rate, std::uint32_t longest, const std::string& place) {
   if (frames / static_cast<std::size_t>(rate) > longest)
     fail_recording(WEFT_UNSUPPORTED, place, "it is longer than " + std::to_string(longest / 60) + " minutes",
                    "cut it into shorter ones");
-}
-
-// Interpolates with a band limit (Smith 2002), by libsamplerate.
-std::vector<float> at_our_rate(const std::vector<float>& samples, int rate, const std::string& path) {
-  if (rate == WEFT_SAMPLES_PER_SECOND || samples.empty()) return samples;
-  const double ratio = static_cast<double>(WEFT_SAMPLES_PER_SECOND) / rate;
-  if (!src_is_valid_ratio(ratio))
-    fail_recording(WEFT_UNSUPPORTED, path, "it has " + std::to_string(rate) + " samples a second");
-  std::vector<float> result(static_cast<std::size_t>(std::ceil(static_cast<double>(samples.size()) * ratio)) + 1);
-  SRC_DATA data = {};
-  data.data_in = samples.data();
-  data.data_out = result.data();
-  data.input_frames = static_cast<long>(samples.size());
-  data.output_frames = static_cast<long>(result.size());
-  data.src_ratio = ratio;
-  if (const int error = src_simple(&data, SRC_SINC_MEDIUM_QUALITY, 1))
-    fail_recording(WEFT_INTERNAL, path, src_strerror(error));
-  result.resize(static_cast<std::size_t>(data.output_frames_gen));
-  return result;
 }
 
 std::vector<float> raw_samples(const std::string& bytes) {
@@ -100,17 +90,26 @@ std::vector<float> raw_samples(const std::string& bytes) {
   return samples;
 }
 
+using Sound = std::unique_ptr<SNDFILE, int (*)(SNDFILE*)>;
+
+Sound open_recording(RecordingBytes& file, SF_INFO& info) {
+  SF_VIRTUAL_IO io = {length_of, seek_to, read_from, refuse_to_write, place_of};
+  return Sound(sf_open_virtual(&io, SFM_READ, &info, &file), sf_close);
+}
+
+// True if a file that begins with these bytes is none that libsndfile reads. Tags may hide an MP3 file's beginning.
+bool is_raw(const std::string& bytes) {
+  RecordingBytes file = {bytes};
+  SF_INFO info = {};
+  return !bytes.starts_with("ID3") && !open_recording(file, info) && sf_error(nullptr) == SF_ERR_UNRECOGNISED_FORMAT;
+}
+
 }  // namespace
 
-std::vector<float> decode_recording(const std::string& bytes, const std::string& path, std::uint32_t longest) {
+Recording decode_recording(const std::string& bytes, const std::string& path, std::uint32_t longest) {
   RecordingBytes file = {bytes};
-  SF_VIRTUAL_IO io = {length_of, seek_to, read_from, refuse_to_write, place_of};
   SF_INFO info = {};
-  const std::unique_ptr<SNDFILE, int (*)(SNDFILE*)> sound(sf_open_virtual(&io, SFM_READ, &info, &file), sf_close);
-  if (!sound && path == "-" && sf_error(nullptr) == SF_ERR_UNRECOGNISED_FORMAT) {
-    check_duration(bytes.size() / 2, WEFT_SAMPLES_PER_SECOND, longest, path);
-    return raw_samples(bytes);
-  }
+  const Sound sound = open_recording(file, info);
   if (!sound)
     fail_recording(WEFT_BAD_FILE, path, std::string("it is no recording: ") + sf_strerror(nullptr),
                    "WAV, FLAC, Ogg and MP3 files are read");
@@ -135,11 +134,36 @@ std::vector<float> decode_recording(const std::string& bytes, const std::string&
   if (sf_error(sound.get()) != SF_ERR_NO_ERROR)
     fail_recording(WEFT_BAD_FILE, path, std::string("it is damaged: ") + sf_strerror(sound.get()));
   if (samples.empty()) fail_recording(WEFT_BAD_FILE, path, "it has no samples");
-  return at_our_rate(samples, info.samplerate, path);
+  return {static_cast<std::uint32_t>(info.samplerate), std::move(samples)};
 }
 
-std::vector<float> read_recording(const std::string& path) {
-  return decode_recording(recording_bytes(path), path, kLongest);
+double read_recording(const std::string& path, const std::function<void(std::uint32_t rate)>& begin,
+                      const std::function<void(const std::vector<float>&)>& feed) {
+  constexpr std::size_t kKnown = 1 << 14;  // bytes that tell whether stdin is a file
+  std::string bytes;
+  bool more = path == "-";
+  if (!more) bytes = file_bytes(path);
+  while (more && bytes.size() < kKnown) more = read_stdin(bytes);
+  if (bytes.empty()) fail_recording(WEFT_BAD_FILE, path, "it is empty");
+  if (path != "-" || !is_raw(bytes)) {
+    while (more) more = read_stdin(bytes);
+    const Recording recording = decode_recording(bytes, path, kLongest);
+    std::string().swap(bytes);
+    begin(recording.rate);
+    feed(recording.samples);
+    return recording.seconds();
+  }
+  begin(WEFT_SAMPLES_PER_SECOND);
+  std::size_t count = 0;
+  do {
+    const std::vector<float> samples = raw_samples(bytes);
+    bytes.erase(0, 2 * samples.size());  // a half sample waits for its other half
+    count += samples.size();
+    check_duration(count, WEFT_SAMPLES_PER_SECOND, kLongest, path);
+    feed(samples);
+    more = more && read_stdin(bytes);
+  } while (more);
+  return static_cast<double>(count) / WEFT_SAMPLES_PER_SECOND;
 }
 
 }  // namespace weft::cli

@@ -5,7 +5,11 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "sound/log_mel.h"
+
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#define STBI_WRITE_NO_STDIO
+#include <stb/stb_image_write.h>
 
 namespace weft {
 namespace {
@@ -13,6 +17,9 @@ namespace {
 constexpr double kFramesPerSecond = 100;
 constexpr size_t kFramesPerTime = 2;            // between timestamps
 constexpr double kSilence = 0.6, kUnsure = -1;  // no_speech above and mean_logprob not above: a window without speech
+constexpr double kRepetitive = 2.1;  // compression_ratio of a text that repeats itself; zlib packs it 2.4 times
+constexpr float kForgetful = 0.5f;   // a temperature above: the text is no prompt for the next window
+constexpr float kInaudible = -6;     // power of silence: a tone of two steps of 16 bits has more
 
 uint32_t id_of(const Tokenizer& tokenizer, std::initializer_list<const char*> spellings) {
   for (const char* spelling : spellings) {
@@ -132,22 +139,36 @@ std::vector<uint32_t> SpeechReader::start_ids(const std::string& language, const
   return {tokens_.start, found->second, options.translate ? tokens_.translate : tokens_.transcribe};
 }
 
-SpeechReader::Window SpeechReader::decode(const Frames& frames, std::span<const uint32_t> before,
-                                          std::span<const uint32_t> start) {
-  Window window;
-  const std::vector<float> logits = start_logits(frames, before);
-  const double peak = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - peak);
-  window.no_speech = std::exp(logits[tokens_.no_speech] - peak) / sum;
+double compression_ratio(const std::string& text) {
+  if (text.empty()) return 0;
+  std::string copy = text;  // the packer takes mutable bytes
+  int size = 0;
+  const std::unique_ptr<unsigned char, decltype(&std::free)> packed(
+      stbi_zlib_compress(reinterpret_cast<unsigned char*>(copy.data()), static_cast<int>(copy.size()), &size, 8),
+      std::free);
+  return packed ? static_cast<double>(text.size()) / size : 0;
+}
 
-  std::vector<uint32_t> ids(before.begin(), before.end());
-  ids.insert(ids.end(), start.begin(), start.end());
+std::string SpeechReader::text_of(std::span<const uint32_t> ids) const {
+  std::vector<uint32_t> text;
+  std::ranges::copy_if(ids, std::back_inserter(text), [&](uint32_t id) { return id < tokens_.end; });
+  return tokenizer_.decode(text);
+}
+
+// Generates the window's tokens after `ids` at its temperature.
+void SpeechReader::decode_at(Window& window, const Frames& frames, std::span<const uint32_t> ids) {
+  Sampling sampling;
+  sampling.temperature = window.temperature;
+  sampling.top_k = 0;
+  sampling.top_p = 1;
+  sampling.min_p = 0;
+  session_.set_sampling(sampling);
   session_.set_matcher(std::make_unique<SpeechRules>(tokens_, *model_.config.speech));
   session_.prompt_sound(frames, ids);
   const uint32_t most =
       std::min<uint32_t>(session_.context() / 2, session_.context() - static_cast<uint32_t>(ids.size()));
   double logprobs = 0;
+  window.ids.clear();
   const Stop stop = session_.generate(most, false, [&](uint32_t id) {
     logprobs += session_.logprobs().chosen;
     if (id != tokens_.end) window.ids.push_back(id);
@@ -155,7 +176,37 @@ SpeechReader::Window SpeechReader::decode(const Frames& frames, std::span<const 
   });
   cancelled_ = stop == Stop::caller;
   window.mean_logprob = logprobs / (static_cast<double>(window.ids.size()) + 1);
-  return window;
+}
+
+// The first of the temperatures whose text seems right; else the likeliest of the texts without many repetitions, or of
+// all.
+SpeechReader::Window SpeechReader::decode(const Frames& frames, const Recording& recording) {
+  std::vector<uint32_t> ids;
+  const size_t kept = std::min(recording.before.size(), size_t{session_.context()} / 2 - 1);
+  if (kept > 0) ids.push_back(tokens_.previous);
+  ids.insert(ids.end(), recording.before.end() - static_cast<ptrdiff_t>(kept), recording.before.end());
+  Window window, best;
+  const std::vector<float> logits = start_logits(frames, ids);
+  const double peak = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - peak);
+  window.no_speech = std::exp(logits[tokens_.no_speech] - peak) / sum;
+  const std::vector<uint32_t> start = start_ids(language_, recording.options);
+  ids.insert(ids.end(), start.begin(), start.end());
+
+  std::pair<bool, double> best_rank = {false, -INFINITY};
+  for (const float temperature : recording.options.temperatures) {
+    window.temperature = temperature;
+    decode_at(window, frames, ids);
+    const bool varied = compression_ratio(text_of(window.ids)) <= kRepetitive, likely = window.mean_logprob >= kUnsure;
+    const bool silent = !likely && window.no_speech > kSilence;
+    if (cancelled_ || silent || (varied && likely)) return window;
+    const std::pair rank(varied, window.mean_logprob);
+    if (rank <= best_rank && !best.ids.empty()) continue;
+    best_rank = rank;
+    best = window;
+  }
+  return best;
 }
 
 // Cuts a window's tokens where two times follow each other. offset: the window's first frame. frames: those of the
@@ -170,9 +221,7 @@ std::vector<SpeechSegment> SpeechReader::cut(const Window& window, size_t offset
   const auto add = [&](size_t first, size_t end, size_t from, size_t to) {
     SpeechSegment segment = {seconds(from), seconds(to), {}, {}, window.mean_logprob, window.no_speech};
     segment.ids.assign(ids.begin() + static_cast<ptrdiff_t>(first), ids.begin() + static_cast<ptrdiff_t>(end));
-    std::vector<uint32_t> text;
-    std::ranges::copy_if(segment.ids, std::back_inserter(text), [&](uint32_t id) { return id < tokens_.end; });
-    segment.text = tokenizer_.decode(text);
+    segment.text = text_of(segment.ids);
     const bool blank = segment.text.find_first_not_of(" \t\r\n") == std::string::npos;
     if (segment.begin < segment.end && !blank) segments.push_back(std::move(segment));
   };
@@ -194,41 +243,115 @@ std::vector<SpeechSegment> SpeechReader::cut(const Window& window, size_t offset
   return segments;
 }
 
-std::string SpeechReader::read(std::span<const float> samples, const SpeechOptions& options,
-                               const OnSegment& on_segment) {
+void SpeechReader::begin(const SpeechOptions& options) {
+  recording_.reset();
   cancelled_ = false;
-  const uint32_t bands = model_.config.encoder->bands;
-  const size_t most = size_t{kFramesPerPosition} * model_.config.encoder->context;
-  if (!std::ranges::all_of(samples, [](float sample) { return std::isfinite(sample); }))
-    throw Error(Code::invalid_argument, "they are not all finite", "samples");
+  language_.clear();
+  require(options.rate >= Resampler::kLowestRate && options.rate <= Resampler::kHighestRate, "samples_per_second",
+          "it is not between 1000 and 768000");
+  require(!options.temperatures.empty() &&
+              std::ranges::all_of(options.temperatures, [](float t) { return t >= 0 && t <= 2; }),
+          "temperatures", "they are not between 0 and 2");
   if (!options.language.empty()) start_ids(options.language, options);  // refuses before the work
-  const Spectrogram sound = log_mel(samples, bands);
-  const auto window_at = [&](size_t frame, size_t count) {
-    auto frames = std::make_shared<std::vector<float>>(most * bands);
-    std::copy_n(sound.frames.begin() + static_cast<ptrdiff_t>(frame * bands), count * bands, frames->begin());
-    return frames;
-  };
-  std::string language = options.language;
-  std::vector<uint32_t> before;  // of earlier windows, with their times
-  const size_t end = sound.count() - 1;
-  for (size_t frame = 0; frame < end;) {
-    size_t count = std::min(most, end - frame);
-    const Frames frames = window_at(frame, count);
-    if (language.empty()) language = find_language(frames);
-    std::vector<uint32_t> prompt;
-    const size_t kept = std::min(before.size(), size_t{session_.context()} / 2 - 1);
-    if (kept > 0) prompt.push_back(tokens_.previous);
-    prompt.insert(prompt.end(), before.end() - static_cast<ptrdiff_t>(kept), before.end());
-    const Window window = decode(frames, prompt, start_ids(language, options));
-    if (cancelled_) break;
-    if (window.no_speech <= kSilence || window.mean_logprob > kUnsure)
-      for (const SpeechSegment& segment : cut(window, frame, count)) {
-        before.insert(before.end(), segment.ids.begin(), segment.ids.end());
-        if (!on_segment(segment)) return language;
-      }
-    frame += count;
+  language_ = options.language;
+  std::vector<uint32_t> before;
+  if (const size_t first = options.prompt.find_first_not_of(" \t\r\n"); first != std::string::npos)
+    before = tokenizer_.encode(
+        " " + options.prompt.substr(first, options.prompt.find_last_not_of(" \t\r\n") + 1 - first), Special::plain);
+  recording_.emplace(Recording{options, Resampler(options.rate), MelFrames(model_.config.encoder->bands), -10, 0, 0,
+                               std::move(before)});
+}
+
+SpeechReader::Recording& SpeechReader::recording() {
+  require(recording_.has_value(), "recording", "none has begun");
+  return *recording_;
+}
+
+void SpeechReader::feed(std::span<const float> samples, const OnSegment& on_segment) {
+  Recording& r = recording();
+  require(std::ranges::all_of(samples, [](float sample) { return std::isfinite(sample); }), "samples",
+          "they are not all finite");
+  // A piece is heard before the next one is resampled, so that a long recording does not take more memory.
+  for (size_t begin = 0; begin < samples.size() && recording_; begin += r.options.rate) {
+    r.frames.feed(r.resampler.feed(samples.subspan(begin, std::min<size_t>(r.options.rate, samples.size() - begin))));
+    read_windows(on_segment);
   }
-  return language.empty() ? "en" : language;
+}
+
+void SpeechReader::finish(const OnSegment& on_segment) {
+  Recording& r = recording();
+  r.frames.feed(r.resampler.finish());
+  r.frames.finish();
+  read_windows(on_segment);
+  recording_.reset();
+  if (language_.empty()) language_ = "en";
+}
+
+void SpeechReader::hear(std::span<const float> samples, const OnSegment& on_segment) {
+  feed(samples, on_segment);
+  if (recording_) finish(on_segment);
+}
+
+void SpeechReader::read(std::span<const float> samples, const SpeechOptions& options, const OnSegment& on_segment) {
+  begin(options);
+  hear(samples, on_segment);
+}
+
+// Reads the windows whose frames are known.
+void SpeechReader::read_windows(const OnSegment& on_segment) {
+  Recording& r = *recording_;
+  const size_t most = size_t{kFramesPerPosition} * model_.config.encoder->context;
+  try {
+    for (;;) {
+      const size_t end = r.frames.finished() ? r.frames.count() - 1 : r.frames.count();  // the last one is no sound
+      if (r.next >= end || (end - r.next < most && !r.frames.finished())) return;
+      size_t count = std::min(most, end - r.next);
+      if (!read_window(r, count, on_segment)) break;
+      r.next += count;
+      r.frames.forget(r.next);
+    }
+  } catch (...) {
+    recording_.reset();
+    throw;
+  }
+  recording_.reset();
+}
+
+// Tells what is said in the window of the next `count` frames, which become those up to where the next window begins.
+// Returns false to stop.
+bool SpeechReader::read_window(Recording& r, size_t& count, const OnSegment& on_segment) {
+  const Frames frames = window_at(r, count);
+  if (session_.cancelled()) {
+    session_.clear_cancel();
+    cancelled_ = true;
+    return false;
+  }
+  if (*std::ranges::max_element(r.frames.at(r.next, count)) < kInaudible) return true;
+  if (language_.empty()) language_ = find_language(frames);
+  const Window window = decode(frames, r);
+  if (cancelled_) return false;
+  if (window.no_speech > kSilence && window.mean_logprob <= kUnsure) return true;
+  for (const SpeechSegment& segment : cut(window, r.next, count)) {
+    r.before.insert(r.before.end(), segment.ids.begin(), segment.ids.end());
+    if (!on_segment(segment)) return false;
+  }
+  if (window.temperature > kForgetful) r.before.clear();
+  return true;
+}
+
+// The frames of the next window as the encoder takes them. The loudest power is that of the recording up to the
+// window's end, so that it does not depend on what comes after.
+SpeechReader::Frames SpeechReader::window_at(Recording& r, size_t count) const {
+  const uint32_t bands = model_.config.encoder->bands;
+  const bool last = r.frames.finished() && r.next + count + 1 == r.frames.count();
+  const size_t measured = r.next + count + (last ? 1 : 0);
+  if (measured > r.measured)
+    r.loudest = std::max(r.loudest, *std::ranges::max_element(r.frames.at(r.measured, measured - r.measured)));
+  r.measured = std::max(r.measured, measured);
+  auto frames =
+      std::make_shared<std::vector<float>>(size_t{kFramesPerPosition} * model_.config.encoder->context * bands);
+  hear_powers(r.frames.at(r.next, count), r.loudest, *frames);
+  return frames;
 }
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Writes down speech with Whisper (Radford et al. 2022, "Robust Speech Recognition via Large-Scale Weak Supervision"),
-// greedily: window by window of 30 seconds, each from where the text of the one before ends.
+// Writes down speech with Whisper (Radford et al. 2022, "Robust Speech Recognition via Large-Scale Weak Supervision"):
+// window by window of 30 seconds, each from where the text of the one before ends.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "session/session.h"
+#include "sound/log_mel.h"
+#include "sound/resampler.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft {
@@ -61,9 +63,17 @@ struct SpeechSegment {
 };
 
 struct SpeechOptions {
-  std::string language;    // a code; empty: found by the first window
+  std::string language;    // a code; empty: found by the first window that is not silent
   bool translate = false;  // to English
+  std::string prompt;      // text that comes before the recording
+  uint32_t rate = kSampleRate;
+  // Tried in turn until a window's text seems right: likely enough, and without too many repetitions (4.5 of the
+  // paper).
+  std::vector<float> temperatures = {0, 0.2f, 0.4f, 0.6f, 0.8f, 1};
 };
+
+// Bytes of a text for each byte that DEFLATE packs it into, with its fixed code. 0 for an empty text.
+double compression_ratio(const std::string& text);
 
 // One thread at a time. The model and the tokenizer outlive it.
 class SpeechReader {
@@ -71,32 +81,58 @@ class SpeechReader {
   // Throws Error(unsupported) for a model that does not hear.
   SpeechReader(const Model& model, const Tokenizer& tokenizer);
 
-  // Tells segment by segment; `on_segment` returns false to stop. samples: as log_mel has them. Returns the language's
-  // code. Throws Error(invalid_argument) for samples that are not finite and for a language or a translation that the
-  // model does not know.
+  // A recording, in pieces: begin(), feed() as often as there are samples, finish(). feed() and finish() tell segment
+  // by segment; `on_segment` returns false to stop. What is told does not depend on the pieces. The recording ends with
+  // finish(), with a stop, and with an error of anything but the samples.
+  // begin() throws Error(invalid_argument) for options that are out of range, and for a language or a translation that
+  // the model does not know; the others for samples that are not finite, and without a recording that has begun.
   using OnSegment = std::function<bool(const SpeechSegment&)>;
-  std::string read(std::span<const float> samples, const SpeechOptions& options, const OnSegment& on_segment);
+  void begin(const SpeechOptions& options);
+  void feed(std::span<const float> samples, const OnSegment& on_segment);
+  void finish(const OnSegment& on_segment);
+  // feed() and finish(); and all three.
+  void hear(std::span<const float> samples, const OnSegment& on_segment);
+  void read(std::span<const float> samples, const SpeechOptions& options, const OnSegment& on_segment);
 
+  // The language of the recording, or of the last one; empty until it is known.
+  const std::string& language() const { return language_; }
   Session& session() { return session_; }
-  void cancel() { session_.cancel(); }           // from anywhere: read() then ends before its next segment
-  bool cancelled() const { return cancelled_; }  // of the last read()
+  void cancel() { session_.cancel(); }           // from anywhere: the recording then ends before its next segment
+  bool cancelled() const { return cancelled_; }  // the last recording was
 
  private:
   struct Window {
     std::vector<uint32_t> ids;  // without the end
     double mean_logprob = 0, no_speech = 0;
+    float temperature = 0;
+  };
+  struct Recording {
+    SpeechOptions options;
+    Resampler resampler;
+    MelFrames frames;
+    float loudest;                  // power of the frames up to `measured`
+    size_t measured = 0, next = 0;  // frames; the next window's first one
+    std::vector<uint32_t> before;   // tokens of the prompt and of earlier windows, with their times
   };
   using Frames = std::shared_ptr<const std::vector<float>>;
+  Recording& recording();
+  void read_windows(const OnSegment& on_segment);
+  bool read_window(Recording& recording, size_t& count, const OnSegment& on_segment);
+  Frames window_at(Recording& recording, size_t count) const;
   std::vector<float> start_logits(const Frames& frames, std::span<const uint32_t> before);
   std::string find_language(const Frames& frames);
   std::vector<uint32_t> start_ids(const std::string& language, const SpeechOptions& options) const;
-  Window decode(const Frames& frames, std::span<const uint32_t> before, std::span<const uint32_t> start);
+  Window decode(const Frames& frames, const Recording& recording);
+  void decode_at(Window& window, const Frames& frames, std::span<const uint32_t> ids);
+  std::string text_of(std::span<const uint32_t> ids) const;
   std::vector<SpeechSegment> cut(const Window& window, size_t offset, size_t& frames) const;
 
   const Model& model_;
   const Tokenizer& tokenizer_;
   SpeechTokens tokens_;
   Session session_;
+  std::optional<Recording> recording_;
+  std::string language_;
   bool cancelled_ = false;
 };
 

@@ -42,7 +42,8 @@ class Listen(unittest.TestCase):
         return path
 
     def listen(self, path, *argv, **more):
-        return weft("listen", "-m", MODEL, "--language", "de", path, *argv, **more)
+        # A random model is never sure of its text: higher temperatures would be tried for each window.
+        return weft("listen", "-m", MODEL, "--language", "de", "--temperature", "0", path, *argv, **more)
 
     def segments(self, path, **more):
         result = json.loads(self.listen(path, "--format", "json", **more)[0])
@@ -91,9 +92,33 @@ class Listen(unittest.TestCase):
         samples = array.array("h", (round(sample * 32767) for sample in whistle()))
         wanted = self.listen(self.file("stdin.wav", wav(whistle())))[0]
         for content in (samples.tobytes(), wav(whistle())):
-            done = subprocess.run([BIN / "weft", "listen", "-m", MODEL, "--language", "de", "-"], input=content, capture_output=True, timeout=300)
+            done = subprocess.run([BIN / "weft", "listen", "-m", MODEL, "--language", "de", "--temperature", "0", "-"], input=content, capture_output=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.decode(), wanted)
+
+    def test_samples_are_heard_as_they_come(self):
+        samples = array.array("h", (round(sample * 32767) for sample in whistle(seconds=5))).tobytes()
+        with subprocess.Popen([BIN / "weft", "listen", "-m", MODEL, "--language", "de", "--temperature", "0", "-"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as process:
+            process.stdin.write(samples[:-1001])  # and a half sample
+            process.stdin.flush()
+            first = process.stdout.readline()  # while the recording goes on
+            process.stdin.write(samples[-1001:])
+            process.stdin.close()
+            rest = process.stdout.read()
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual((first + rest).decode(), self.listen(self.file("whole.wav", wav(whistle(seconds=5))))[0])
+
+    def test_prompts_and_temperatures(self):
+        path = self.file("prompt.wav", wav(whistle()))
+        def listen(*argv, **more):
+            return weft("listen", "-m", MODEL, "--language", "de", "--format", "json", path, *argv, **more)[0]
+        cold = listen("--temperature", "0")
+        self.assertNotEqual(listen("--temperature", "1"), cold)
+        self.assertNotEqual(listen("--temperature", "0", "--prompt", "abc"), cold)
+        self.assertEqual(listen("--temperature", "0,0"), cold)
+        for wrong in ("-1", "x", "3", "0,9"):
+            listen("--temperature", wrong, expect=2)
 
     def test_damaged_and_cut_files(self):
         """Text or an error, never a crash. What libsndfile takes from a damaged file is samples like any others."""
@@ -103,7 +128,7 @@ class Listen(unittest.TestCase):
             for _ in range(dice.randrange(4)):
                 if damaged:
                     damaged[dice.randrange(min(len(damaged), 48))] = dice.randrange(256)
-            done = subprocess.run([BIN / "weft", "listen", "-m", MODEL, self.file("damaged.wav", bytes(damaged))], capture_output=True, timeout=300)
+            done = subprocess.run([BIN / "weft", "listen", "-m", MODEL, "--temperature", "0", self.file("damaged.wav", bytes(damaged))], capture_output=True, timeout=300)
             self.assertIn(done.returncode, (0, 1), (i, done.stderr))
             self.assertEqual(done.returncode == 1, bool(done.stderr), (i, done.stderr))
 

@@ -28,7 +28,7 @@ class ServeTranscriptions(ServeTest):
         return "-m", MODEL
 
     def setUp(self):
-        self.recording = wav(whistle())
+        self.recording = wav(whistle(seconds=2))
 
     def test_pages_of_other_sites_may_not_send_recordings(self):
         """A form of any page needs no preflight."""
@@ -69,6 +69,26 @@ class ServeTranscriptions(ServeTest):
         translated = self.fine(*asked[:2], ("response_format", "verbose_json"), path="/v1/audio/translations")[1]
         self.assertEqual(translated["task"], "translate")
 
+    def test_streams(self):
+        asked = [("file", self.recording), ("language", "fr")]
+        text = self.fine(*asked)[1]["text"]
+        kind, answer = self.fine(*asked, ("stream", "true"))
+        self.assertEqual(kind, "text/event-stream")
+        events = [json.loads(line.removeprefix("data: ")) for line in answer.split("\n\n") if line]
+        self.assertGreater(len(events), 2)
+        self.assertEqual({one["type"] for one in events[:-1]}, {"transcript.text.delta"})
+        self.assertEqual(events[-1], {"type": "transcript.text.done", "text": text})
+        self.assertEqual(" ".join("".join(one["delta"] for one in events[:-1]).splitlines()).strip(" "), " ".join(text.splitlines()))
+        failed = self.fine(("file", self.recording), ("language", "xx"), ("stream", "true"))[1]
+        self.assertEqual(json.loads(failed.removeprefix("data: "))["error"]["param"], "language")
+
+    def test_prompts_and_temperatures(self):
+        asked = [("file", self.recording), ("language", "fr")]
+        plain = self.fine(*asked)
+        self.assertEqual(self.fine(*asked, ("temperature", "0.0"), ("stream", "false")), plain)
+        self.assertNotEqual(self.fine(*asked, ("temperature", "1")), plain)
+        self.fine(*asked, ("prompt", "Ein Gespräch über Wetter"))
+
     def test_many_at_once(self):
         asked = [("file", self.recording), ("language", "de")]
         want = self.fine(*asked)
@@ -84,8 +104,14 @@ class ServeTranscriptions(ServeTest):
                 ("invalid_value", "file", [("file", self.recording[:40])]),
                 ("invalid_value", "language", [file, ("language", "xx")]),
                 ("invalid_value", "response_format", [file, ("response_format", "doc")]),
-                ("unsupported_parameter", "temperature", [file, ("temperature", "0.5")]),
-                ("unsupported_parameter", "prompt", [file, ("prompt", "Hello")]),
+                ("invalid_value", "temperature", [file, ("temperature", "1.5")]),
+                ("invalid_value", "temperature", [file, ("temperature", "nan")]),
+                ("invalid_value", "temperature", [file, ("temperature", "")]),
+                ("invalid_value", "prompt", [file, ("prompt", "a" * 16385)]),
+                ("invalid_value", "prompt", [file, ("prompt", "a\0b")]),
+                ("invalid_value", "stream", [file, ("stream", "yes")]),
+                ("invalid_value", "response_format", [file, ("stream", "true"), ("response_format", "srt")]),
+                ("unsupported_parameter", "include[]", [file, ("include[]", "logprobs")]),
                 ("unsupported", "timestamp_granularities[]", [file, ("timestamp_granularities[]", "word")])]:
             with self.subTest(param=param, fields=str(fields)[:60]):
                 status, _, answer = self.send(*fields)

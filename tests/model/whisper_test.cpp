@@ -209,7 +209,8 @@ TEST_F(SpeechTest, TellsSegmentsInOrder) {
     segments.push_back(segment);
     return true;
   };
-  EXPECT_EQ(reader.read(samples, {.language = "fr"}, keep), "fr");
+  reader.read(samples, {.language = "fr"}, keep);
+  EXPECT_EQ(reader.language(), "fr");
   ASSERT_GE(segments.size(), 2u);
   for (size_t i = 0; i < segments.size(); ++i) {
     EXPECT_LT(segments[i].begin, segments[i].end);
@@ -228,10 +229,79 @@ TEST_F(SpeechTest, TellsSegmentsInOrder) {
   ASSERT_EQ(texts.size(), 2u);
   EXPECT_EQ(texts[0], segments[0].text);
   EXPECT_EQ(texts[1], segments[1].text);
-  const std::string found = reader.read(samples, {}, keep);
+  reader.read(samples, {}, keep);
+  const std::string found = reader.language();
   EXPECT_TRUE(found == "en" || found == "de" || found == "fr");
   EXPECT_THROW(reader.read(samples, {.language = "xx"}, keep), Error);
-  EXPECT_EQ(reader.read({}, {}, [](const SpeechSegment&) { return ADD_FAILURE(), false; }), "en");
+  const auto nothing = [](const SpeechSegment&) { return ADD_FAILURE(), false; };
+  reader.read({}, {}, nothing);
+  EXPECT_EQ(reader.language(), "en");
+  reader.read(std::vector<float>(16000, 1e-5f), {}, nothing);  // silence invents no words
+}
+
+// Windows of 1.2 s, which is what the model hears; some silent.
+TEST_F(SpeechTest, PiecesAreTheWhole) {
+  SpeechReader reader(*model_, tokenizer_);
+  std::vector<float> samples = whistles(5);
+  std::fill(samples.begin() + 30000, samples.begin() + 60000, 0.f);
+  for (const uint32_t rate : {16000u, 11025u}) {
+    const SpeechOptions options = {.language = "fr", .prompt = " a b ", .rate = rate, .temperatures = {0.7f}};
+    using Told = std::vector<std::tuple<double, double, std::string>>;
+    Told whole;
+    reader.read(samples, options,
+                [&](const SpeechSegment& s) { return whole.emplace_back(s.begin, s.end, s.text), true; });
+    EXPECT_GE(whole.size(), 4u);
+    Told told;
+    const auto keep = [&](const SpeechSegment& s) { return told.emplace_back(s.begin, s.end, s.text), true; };
+    reader.begin(options);
+    const size_t piece = rate / 100;
+    for (size_t begin = 0; begin < samples.size(); begin += piece)
+      reader.feed(std::span(samples).subspan(begin, std::min(piece, samples.size() - begin)), keep);
+    EXPECT_GE(told.size(), 2u);  // while more come
+    reader.finish(keep);
+    EXPECT_EQ(told, whole) << rate;
+  }
+}
+
+TEST_F(SpeechTest, TriesTemperatures) {
+  SpeechReader reader(*model_, tokenizer_);
+  const std::vector<float> samples = whistles(1);
+  const auto read = [&](const SpeechOptions& options) {
+    Ids ids;
+    reader.read(samples, options, [&](const SpeechSegment& segment) {
+      ids.insert(ids.end(), segment.ids.begin(), segment.ids.end());
+      return true;
+    });
+    return ids;
+  };
+  // A random model is never sure of its text: all temperatures are tried, and the likeliest varied text is taken.
+  const auto first_window = [&](const SpeechOptions& options) {
+    SpeechSegment first;
+    reader.read(samples, options, [&](const SpeechSegment& segment) { return first = segment, false; });
+    return first;
+  };
+  const SpeechSegment best = first_window({.language = "fr"});
+  EXPECT_LT(best.mean_logprob, -1);
+  size_t found = 0;
+  for (const float temperature : SpeechOptions().temperatures) {
+    const SpeechSegment one = first_window({.language = "fr", .temperatures = {temperature}});
+    found += one.ids == best.ids && one.mean_logprob == best.mean_logprob;
+  }
+  EXPECT_GE(found, 1u);
+  EXPECT_NE(read({.language = "fr", .temperatures = {1}}), read({.language = "fr", .temperatures = {0}}));
+  EXPECT_EQ(read({.language = "fr", .temperatures = {1}}), read({.language = "fr", .temperatures = {1}}));
+  EXPECT_NE(read({.language = "fr", .prompt = "abc"}), read({.language = "fr"}));
+  EXPECT_THROW(read({.temperatures = {}}), Error);
+  EXPECT_THROW(read({.temperatures = {-1}}), Error);
+  EXPECT_THROW(read({.rate = 999}), Error);
+}
+
+TEST(CompressionRatio, TellsRepetitions) {
+  EXPECT_EQ(compression_ratio(""), 0);
+  const std::string once = " And so my fellow Americans, ask not what your country can do for you.";
+  EXPECT_LT(compression_ratio(once), 1.3);
+  EXPECT_GT(compression_ratio(once + once + once + once), 2.1);
+  EXPECT_GT(compression_ratio(std::string(200, 'a')), 10);
 }
 
 TEST_F(SpeechTest, RefusesOtherModels) {

@@ -17,7 +17,7 @@ typedef struct weft_listener weft_listener;
 WEFT_API weft_status weft_listener_create(const weft_model* model, weft_listener** listener, weft_error* error);
 WEFT_API void weft_listener_free(weft_listener* listener); /* as weft_session_free */
 
-/* The samples of a recording: mono, 32-bit floats of about -1 to 1. */
+/* What models hear: mono, 32-bit floats of about -1 to 1. Other rates are brought to this one. */
 #define WEFT_SAMPLES_PER_SECOND 16000
 
 /* A stretch of speech. The text is valid during the callback only. */
@@ -34,26 +34,47 @@ typedef struct weft_heard {
 typedef int (*weft_heard_callback)(void* user, const weft_heard* heard);
 
 typedef struct weft_listen_options {
-  const char* language; /* a code such as "de"; NULL: found by the first 30 seconds */
-  int translate;        /* not 0: to English */
+  const char* language;        /* a code such as "de"; NULL: found by the first 30 seconds that are not silent */
+  int translate;               /* not 0: to English */
+  const char* prompt;          /* UTF-8 text that comes before the recording, for names and spelling; NULL: none */
+  uint32_t samples_per_second; /* of the recording, 1000 to 768000; 0: WEFT_SAMPLES_PER_SECOND */
+  /* Tried in turn, 0 to 2 each, until the text of 30 seconds seems right: its tokens' mean_logprob is at least -1, and
+   * it does not repeat itself so much that DEFLATE packs it more than 2.1 times with its fixed code. If none is right,
+   * the likeliest text is taken. 0 is greedy; for others tokens are drawn, with the same random numbers each time.
+   * NULL: 0, 0.2, 0.4, 0.6, 0.8, 1. */
+  const float* temperatures;
+  size_t temperature_count;
   weft_heard_callback callback;
   void* user; /* passed to callback */
 } weft_listen_options;
 
-/* Hears a whole recording, and tells what was said, stretch by stretch, in their order. It takes about twice the
- * samples' memory for their spectrogram. Decoding is greedy: the same samples give the same text. Windows of 30 seconds
- * that are probably silent are skipped. count 0: nothing was said.
+/* Begins a recording, and gives up the one before if it has not ended. The options' strings and temperatures are
+ * copied. WEFT_INVALID_ARGUMENT for values that are out of range, a language that the model does not know, and a
+ * translation by a model that knows English only. */
+WEFT_API weft_status weft_listener_begin(weft_listener* listener, const weft_listen_options* options,
+                                         weft_error* error);
+
+/* Hears the next samples of the recording. Once 30 seconds are there that were not heard before, it tells what was said
+ * in them, stretch by stretch, in their order; no more than these 30 seconds are kept. The same samples give the same
+ * text, in whatever pieces they come. Silence is skipped, and windows of 30 seconds in which probably nobody speaks.
  *
- * WEFT_INVALID_ARGUMENT for a sample that is not finite, a language that the model does not know, and a translation by
- * a model that knows English only; WEFT_CANCELLED; WEFT_DEVICE_LOST as weft_encoder_run. */
+ * WEFT_INVALID_ARGUMENT if no recording has begun, and for samples that are not finite, of which none is heard then;
+ * WEFT_CANCELLED, WEFT_DEVICE_LOST as weft_encoder_run, and other errors end the recording. */
+WEFT_API weft_status weft_listener_feed(weft_listener* listener, const float* samples, size_t count, weft_error* error);
+
+/* Tells what was said in the rest, and ends the recording. Errors as weft_listener_feed. */
+WEFT_API weft_status weft_listener_finish(weft_listener* listener, weft_error* error);
+
+/* The three in one call, for a whole recording. */
 WEFT_API weft_status weft_listen(weft_listener* listener, const float* samples, size_t count,
                                  const weft_listen_options* options, weft_error* error);
 
-/* Returns the language of the last recording: the one that was given, or that was found; "" before. It is valid until
- * the next weft_listen. listener is not NULL. */
+/* Returns the language of the recording, or of the last one: the one that was given, or that was found; "" before. It
+ * is valid until the next call for this listener. listener is not NULL. */
 WEFT_API const char* weft_listener_language(const weft_listener* listener);
 
-/* Ends the weft_listen under way, or the next one, with WEFT_CANCELLED. From any thread, and from signal handlers. */
+/* Ends the call under way, or the next one that hears something, with WEFT_CANCELLED. From any thread, and from signal
+ * handlers. */
 WEFT_API void weft_listener_cancel(weft_listener* listener);
 
 #ifdef __cplusplus

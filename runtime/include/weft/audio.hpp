@@ -4,39 +4,62 @@
 
 #include <weft/audio.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 #include <weft/weft.hpp>
 
 namespace weft::api {
 
+// As weft_listen_options, without the callback.
+struct ListenOptions {
+  std::string language;  // "": found
+  bool translate = false;
+  std::string prompt;
+  std::uint32_t samples_per_second = WEFT_SAMPLES_PER_SECOND;
+  std::vector<float> temperatures;  // none: those of weft_listen_options
+};
+
 // See weft_listener. May be used by one thread at a time.
 class Listener {
  public:
+  // Returns false to end the recording, which throws Failure(WEFT_CANCELLED) then. It must not throw itself.
+  using OnHeard = std::function<bool(const weft_heard&)>;
+
   explicit Listener(const Model& model) {
     weft_listener* listener = nullptr;
     detail::check([&](weft_error* error) { return weft_listener_create(model.get(), &listener, error); });
     handle_.reset(listener);
   }
 
-  // Hears a recording; see weft_listen. language: "": found. on_heard returns false to end the call, which throws
-  // Failure(WEFT_CANCELLED) then, and must not throw itself.
-  void listen(const std::vector<float>& samples, const std::string& language, bool translate,
-              const std::function<bool(const weft_heard&)>& on_heard) {
-    using OnHeard = std::function<bool(const weft_heard&)>;
-    const auto tell = [](void* user, const weft_heard* heard) {
-      return (*static_cast<const OnHeard*>(user))(*heard) ? 0 : 1;
-    };
-    const weft_listen_options options = {language.empty() ? nullptr : language.c_str(), translate, tell,
-                                         const_cast<OnHeard*>(&on_heard)};
-    detail::check(
-        [&](weft_error* error) { return weft_listen(get(), samples.data(), samples.size(), &options, error); });
+  // A recording in pieces; see weft_listener_begin, weft_listener_feed and weft_listener_finish.
+  void begin(const ListenOptions& options, OnHeard on_heard) {
+    *on_heard_ = std::move(on_heard);
+    const weft_listen_options given = c_options(options);
+    detail::check([&](weft_error* error) { return weft_listener_begin(get(), &given, error); });
+  }
+  void feed(const std::vector<float>& samples) {
+    detail::check([&](weft_error* error) { return weft_listener_feed(get(), samples.data(), samples.size(), error); });
+  }
+  void finish() {
+    detail::check([&](weft_error* error) { return weft_listener_finish(get(), error); });
+  }
+
+  // A whole recording; see weft_listen.
+  void listen(const std::vector<float>& samples, const ListenOptions& options, OnHeard on_heard) {
+    *on_heard_ = std::move(on_heard);
+    const weft_listen_options given = c_options(options);
+    detail::check([&](weft_error* error) { return weft_listen(get(), samples.data(), samples.size(), &given, error); });
   }
 
   // The language of the last recording; see weft_listener_language.
   std::string language() const { return weft_listener_language(get()); }
+
+  // From any thread, and from signal handlers; see weft_listener_cancel.
+  void cancel() noexcept { weft_listener_cancel(get()); }
 
   // The C handle, which this object owns.
   weft_listener* get() const noexcept { return handle_.get(); }
@@ -45,6 +68,20 @@ class Listener {
   struct Free {
     void operator()(weft_listener* listener) const noexcept { weft_listener_free(listener); }
   };
+  weft_listen_options c_options(const ListenOptions& options) const {
+    const auto tell = [](void* user, const weft_heard* heard) {
+      return (*static_cast<const OnHeard*>(user))(*heard) ? 0 : 1;
+    };
+    return {options.language.empty() ? nullptr : options.language.c_str(),
+            options.translate,
+            options.prompt.empty() ? nullptr : options.prompt.c_str(),
+            options.samples_per_second,
+            options.temperatures.empty() ? nullptr : options.temperatures.data(),
+            options.temperatures.size(),
+            tell,
+            on_heard_.get()};
+  }
+  std::unique_ptr<OnHeard> on_heard_ = std::make_unique<OnHeard>();  // stays where it is if this object is moved
   std::unique_ptr<weft_listener, Free> handle_;
 };
 

@@ -235,6 +235,10 @@ class weft_listen_options(ctypes.Structure):
     _fields_ = [
         ("language", ctypes.c_char_p),
         ("translate", ctypes.c_int),
+        ("prompt", ctypes.c_char_p),
+        ("samples_per_second", ctypes.c_uint32),
+        ("temperatures", ctypes.POINTER(ctypes.c_float)),
+        ("temperature_count", ctypes.c_size_t),
         ("callback", weft_heard_callback),
         ("user", ctypes.c_void_p),
     ]
@@ -387,6 +391,9 @@ FUNCTIONS = {
     "weft_session_set_adapter": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_adapter), ctypes.POINTER(weft_error)]),
     "weft_listener_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_listener)), ctypes.POINTER(weft_error)]),
     "weft_listener_free": (None, [ctypes.POINTER(weft_listener)]),
+    "weft_listener_begin": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(weft_listen_options), ctypes.POINTER(weft_error)]),
+    "weft_listener_feed": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_listener_finish": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(weft_error)]),
     "weft_listen": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_listen_options), ctypes.POINTER(weft_error)]),
     "weft_listener_language": (ctypes.c_char_p, [ctypes.POINTER(weft_listener)]),
     "weft_listener_cancel": (None, [ctypes.POINTER(weft_listener)]),

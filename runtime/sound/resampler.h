@@ -1,0 +1,37 @@
+// Brings sound to the rate that models hear, by interpolation with a limited band (Smith 2002, "Digital Audio
+// Resampling Home Page").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace weft {
+
+// The same samples come out whatever the pieces are that go in, except that the last ones come with finish().
+class Resampler {
+ public:
+  static constexpr uint32_t kLowestRate = 1000, kHighestRate = 768000;
+
+  // rate: of the samples that are fed, kLowestRate to kHighestRate a second.
+  explicit Resampler(uint32_t rate);
+
+  // Both return samples of kSampleRate, which are valid until the next call and as long as those fed. Frequencies above
+  // 0.455 of the lower rate are attenuated, those above 0.5 of it by 80 dB.
+  std::span<const float> feed(std::span<const float> samples);
+  std::span<const float> finish();
+
+ private:
+  std::span<const float> take(size_t known);
+  double kernel(double zeros) const;
+
+  uint32_t rate_;
+  double cutoff_;              // of the lower rate's band, in that of the samples
+  size_t reach_;               // samples before and after a place that it takes
+  std::vector<double> table_;  // the kernel by its distance from the middle
+  std::vector<float> samples_, output_;
+  size_t first_ = 0, fed_ = 0, given_ = 0;
+};
+
+}  // namespace weft
