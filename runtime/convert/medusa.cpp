@@ -10,17 +10,13 @@
 namespace weft {
 namespace {
 
-// Why a tensor that is no part of a head of one layer cannot be converted.
+// Why a tensor that is no part of a head cannot be converted.
 [[noreturn]] void refuse_leftover(const ModelFile& checkpoint, const std::string& name) {
-  const char *why = "which is no part of a Medusa head", *hint = "";
-  if (name.find(".linear.") != std::string::npos) {
-    why = "a second layer of a head, or a head whose number does not follow";
-    hint = "heads of one layer can be converted";
-  } else if (name.starts_with("medusa_head.") && name.ends_with(".weight")) {
-    why = "a vocabulary matrix of a head's own";
-    hint = "heads that share the model's table can be converted";
-  }
-  throw Error(Code::unsupported, "not supported yet: tensor '" + name + "', " + why, checkpoint.path.string(), hint);
+  const bool head = name.starts_with("medusa_head.");
+  throw Error(Code::unsupported,
+              "not supported: tensor '" + name + "', which is " +
+                  (head ? "of a head or a layer whose number does not follow" : "no part of a Medusa head"),
+              checkpoint.path.string());
 }
 
 }  // namespace
@@ -57,22 +53,43 @@ ConvertSource gguf_of_medusa(const ModelFile& checkpoint) {
       refuse("tensor '" + tensor.name + "' has the shape " + text_of(tensor.shape) + ", expected " + text_of(shape));
   };
   ConvertSource source;
-  uint64_t width = 0, count = 0;
+  const auto add = [&](const TensorView* tensor, const std::string& name) {
+    source.tensors.push_back({{tensor}, name});
+  };
+  uint64_t width = 0, vocab = 0, count = 0, layers = 0, tables = 0;
   for (;; ++count) {
-    const std::string own = "medusa_head." + std::to_string(count) + ".0.linear.",
-                      name = "medusa." + std::to_string(count);
-    const TensorView *const weight = take(own + "weight"), *const bias = take(own + "bias");
-    if (!weight && !bias) break;
-    if (!weight || !bias) refuse("head " + std::to_string(count) + " has no " + (weight ? "bias" : "weight"));
-    if (count == 0 && !bias->shape.empty()) width = bias->shape[0];
-    check(*weight, {width, width});
-    check(*bias, {width});
-    source.tensors.push_back({{weight}, name + ".weight"});
-    source.tensors.push_back({{bias}, name + ".bias"});
+    const std::string head = "medusa_head." + std::to_string(count) + ".",
+                      name = "medusa." + std::to_string(count) + ".";
+    uint64_t layer = 0;
+    for (;; ++layer) {
+      const std::string own = head + std::to_string(layer) + ".linear.";
+      const TensorView *const weight = take(own + "weight"), *const bias = take(own + "bias");
+      if (!weight && !bias) break;
+      if (!weight || !bias) refuse("head " + std::to_string(count) + " has no " + (weight ? "bias" : "weight"));
+      if (width == 0 && !bias->shape.empty()) width = bias->shape[0];
+      check(*weight, {width, width});
+      check(*bias, {width});
+      const std::string prefix = layer == 0 ? "" : std::to_string(layer) + ".";
+      add(weight, name + prefix + "weight");
+      add(bias, name + prefix + "bias");
+    }
+    if (layer == 0) break;
+    if (count == 0) layers = layer;
+    if (layer != layers)
+      refuse("head " + std::to_string(count) + " has " + std::to_string(layer) + " layers, head 0 has " +
+             std::to_string(layers));
+    const TensorView* const table = take(head + std::to_string(layers) + ".weight");
+    if (!table) continue;
+    if (vocab == 0 && !table->shape.empty()) vocab = table->shape[0];
+    check(*table, {vocab, width});
+    add(table, name + "output.weight");
+    ++tables;
   }
   if (!left.empty()) refuse_leftover(checkpoint, left.begin()->second->name);
   if (width == 0) refuse("it has no tensor 'medusa_head.0.0.linear.weight'");
+  if (tables != 0 && tables != count) refuse("some heads have a vocabulary matrix of their own and some have none");
   source.keys = {{"general.architecture", "medusa"}, {"medusa.embedding_length", width}, {"medusa.head_count", count}};
+  if (layers > 1) source.keys["medusa.layer_count"] = layers;
   return source;
 }
 

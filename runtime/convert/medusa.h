@@ -9,9 +9,10 @@ namespace weft {
 bool is_safetensors(const std::filesystem::path& path);
 // Its tensors. Throws as parse_safetensors and MappedFile do.
 ModelFile open_medusa(const std::filesystem::path& path);
-// Converts the file that Medusa's training writes, which has `medusa_head.K.0.linear.weight` and `.bias` for each head
-// K. Throws Error(bad_file) for a file without heads or with other shapes, and Error(unsupported) for heads of several
-// layers and for heads with a vocabulary matrix of their own: here they share the model's table.
+// Converts the file that Medusa's training writes, which has `medusa_head.K.J.linear.weight` and `.bias` for each head
+// K and each of its layers J from 0 on, and perhaps `medusa_head.K.L.weight`, a vocabulary matrix, L being the number
+// of layers. Throws Error(bad_file) for a file without heads or with other shapes, and Error(unsupported) for other
+// tensors.
 ConvertSource gguf_of_medusa(const ModelFile& checkpoint);
 
 }  // namespace weft

@@ -12,6 +12,7 @@ namespace {
 
 constexpr char kArchitecture[] = "medusa";
 constexpr size_t kMostRanges = 16;  // each is a dispatch
+constexpr uint32_t kMostLayers = 8;
 
 [[noreturn]] void refuse(const ModelFile& file, const std::string& sentence, const std::string& hint = {}) {
   throw Error(Code::bad_file, sentence, file.path.string(), hint);
@@ -24,26 +25,35 @@ uint32_t number(const ModelFile& file, const char* key) {
   return found->get<uint32_t>();
 }
 
-// How many heads the file has for a model of this width.
-uint32_t checked_count(const ModelFile& file, uint32_t width) {
+// The heads that the file has for a model of this width.
+MedusaHeads::Shape checked_shape(const ModelFile& file, uint32_t width) {
   const JsonValue* architecture = file.metadata.find("general.architecture");
   if (file.kind != ModelFile::Kind::gguf || architecture == nullptr || *architecture != kArchitecture)
     refuse(file, "it has no Medusa heads", "docs/formats.md says what a file of them is");
   const uint32_t own = number(file, "medusa.embedding_length"), count = number(file, "medusa.head_count");
-  if (count == 0 || count > kMostMedusaHeads)
-    refuse(file, "it has " + std::to_string(count) + " heads, expected 1 to " + std::to_string(kMostMedusaHeads));
+  const uint32_t layers = file.metadata.find("medusa.layer_count") ? number(file, "medusa.layer_count") : 1;
+  const auto limit = [&](uint32_t value, uint32_t most, const char* what) {
+    if (value == 0 || value > most)
+      refuse(file, "it has " + std::to_string(value) + what + ", expected 1 to " + std::to_string(most));
+  };
+  limit(count, kMostMedusaHeads, " heads");
+  limit(layers, kMostLayers, " layers");
   if (own != width)
     throw Error(Code::invalid_argument,
                 "its heads are of a model of width " + std::to_string(own) + ", the session's model has " +
                     std::to_string(width),
                 file.path.string(), "heads belong to the model that they were trained for");
-  if (file.tensors.size() != 2 * size_t{count})
+  const bool tables = file.find("medusa.0.output.weight") != nullptr;
+  if (file.tensors.size() != size_t{count} * (2 * layers + (tables ? 1 : 0)))
     refuse(file, "it has " + std::to_string(file.tensors.size()) +
-                     " tensors, expected a weight and a bias for each of " + std::to_string(count) + " heads");
-  return count;
+                     " tensors, expected a weight and a bias for each of " + std::to_string(count) + " heads" +
+                     (layers > 1 ? " and each layer" : "") + (tables ? ", and a vocabulary matrix" : ""));
+  return {count, layers, tables};
 }
 
-const TensorView* need(const ModelFile& file, uint32_t head, const char* what, const std::vector<uint64_t>& shape) {
+// A head's tensor: of its first layer "weight" and "bias", of another one "1.weight", ...
+const TensorView* need(const ModelFile& file, uint32_t head, const std::string& what,
+                       const std::vector<uint64_t>& shape) {
   const std::string name = "medusa." + std::to_string(head) + "." + what;
   const TensorView* const tensor = file.find(name);
   if (!tensor) refuse(file, "the tensor '" + name + "' is missing");
@@ -72,22 +82,31 @@ uint32_t whole_groups(uint32_t count, const Plan& plan) {
 MedusaHeads::MedusaHeads(const Model& model, const ModelFile& file)
     : model_(model),
       device_(model.device),
-      count_(checked_count(file, model.config.width)),
+      shape_(checked_shape(file, model.config.width)),
       stride_(stride_of(model.config.width)),
-      rows_(whole_groups(count_, device_->plan())),
+      rows_(whole_groups(shape_.heads, device_->plan())),
       pool_(device_) {
   model.weights.need_all_rows("medusa");
-  load(file);
+  file.check_length();
+  for (uint32_t layer = 0; layer < shape_.layers; ++layer) layers_.push_back(load_layer(file, layer));
+  for (uint32_t head = 0; shape_.own_tables && head < shape_.heads; ++head) load_table(file, head);
   read_ranges(file);
   const auto scratch = [&](const char* name, uint64_t rows, uint64_t row_bytes) {
     return Buffer(device_, name, rows * row_bytes, Memory::device);
   };
-  branches_ = scratch("medusa branches", count_, uint64_t{stride_} * 4);
+  branches_ = scratch("medusa branches", shape_.heads, uint64_t{stride_} * 4);
   states_ = scratch("medusa states", rows_, uint64_t{stride_} * 4);
   rotated_ = scratch("medusa rotated", rows_, uint64_t{stride_} * 4);
-  best_count_ = ops::best_count(device_->plan(), model.weights.output_table().matrix(), ranges_);
-  candidates_ = scratch("medusa candidates", rows_, uint64_t{best_count_} * sizeof(abi::Candidate));
-  guesses_ = Buffer(device_, "medusa guesses", count_ * sizeof(abi::Guess), Memory::readback);
+  best_count_ = shape_.own_tables ? ops::candidate_count(model.config.vocab)
+                                  : ops::best_count(device_->plan(), model.weights.output_table().matrix(), ranges_);
+  best_stride_ = static_cast<uint32_t>(align_up(best_count_, kViewAlignment / sizeof(abi::Candidate)));
+  candidates_ = scratch("medusa candidates", rows_, uint64_t{best_stride_} * sizeof(abi::Candidate));
+  guesses_ = Buffer(device_, "medusa guesses", shape_.heads * sizeof(abi::Guess), Memory::readback);
+  if (shape_.own_tables) {
+    own_logits_ = scratch("medusa logits", 1, uint64_t{stride_of(model.config.vocab)} * 4);
+    greedy_ = Buffer(device_, "medusa sampling", sizeof(abi::SampleParams), Memory::shared);
+    *greedy_.as<abi::SampleParams>() = {};
+  }
   // The products read the padding after a row's columns, and the rows after the heads'.
   run_once(device_, "clear medusa", [&](Recorder& recorder) {
     recorder.fill(states_, 0);
@@ -95,19 +114,19 @@ MedusaHeads::MedusaHeads(const Model& model, const ModelFile& file)
   });
 }
 
-void MedusaHeads::load(const ModelFile& file) {
-  file.check_length();
-  const uint32_t width = model_.config.width;
+MedusaHeads::Layer MedusaHeads::load_layer(const ModelFile& file, uint32_t number) const {
+  const uint32_t width = model_.config.width, count = shape_.heads;
+  const std::string prefix = number == 0 ? "" : std::to_string(number) + ".";
   const std::vector<float> zeros(size_t{stride_ - width} * width);
   const TensorView padding = {"zeros", DType::f32, {stride_ - width, width}, std::as_bytes(std::span(zeros))};
-  std::vector<float> biases(size_t{count_} * stride_);
+  std::vector<float> biases(size_t{count} * stride_);
   std::vector<TensorView> copies;
-  std::vector<std::vector<std::byte>> bytes(count_);
-  for (uint32_t head = 0; head < count_; ++head) {
-    const TensorView& weight = *need(file, head, "weight", {width, width});
+  std::vector<std::vector<std::byte>> bytes(count);
+  for (uint32_t head = 0; head < count; ++head) {
+    const TensorView& weight = *need(file, head, prefix + "weight", {width, width});
     floats_of(file, weight);
     copies.push_back(file.read(weight, bytes[head]));
-    std::ranges::copy(floats_of(file, *need(file, head, "bias", {width})), &biases[size_t{head} * stride_]);
+    std::ranges::copy(floats_of(file, *need(file, head, prefix + "bias", {width})), &biases[size_t{head} * stride_]);
   }
   std::vector<const TensorView*> sources, parts;
   for (const TensorView& copy : copies) {
@@ -115,19 +134,36 @@ void MedusaHeads::load(const ModelFile& file) {
     parts.push_back(&copy);
     if (stride_ > width) parts.push_back(&padding);
   }
-  weights_ = {format_of(std::nullopt, sources), count_ * stride_, width};
-  matrix_ = Buffer(device_, "medusa heads", weights_.bytes(), Memory::device);
-  weights_.view = matrix_;
+  Layer layer;
+  layer.weights = {format_of(std::nullopt, sources), count * stride_, width};
+  layer.matrix = Buffer(device_, "medusa heads", layer.weights.bytes(), Memory::device);
+  layer.bias = Buffer(device_, "medusa biases", biases.size() * 4, Memory::device);
+  layer.weights.view = layer.matrix;
   Uploader uploader(device_);
-  upload_matrix(uploader, weights_, parts, [](uint64_t) {});
-  bias_ = Buffer(device_, "medusa biases", biases.size() * 4, Memory::device);
-  uploader.upload(bias_, std::span<const float>(biases));
-  weights_.bias = bias_;
+  upload_matrix(uploader, layer.weights, parts, [](uint64_t) {});
+  uploader.upload(layer.bias, std::span<const float>(biases));
+  return layer;
+}
+
+void MedusaHeads::load_table(const ModelFile& file, uint32_t head) {
+  const uint32_t vocab = model_.config.vocab, width = model_.config.width;
+  const TensorView& tensor = *need(file, head, "output.weight", {vocab, width});
+  floats_of(file, tensor);
+  std::vector<std::byte> bytes;
+  const TensorView copy = file.read(tensor, bytes);
+  const TensorView* const sources[] = {&copy};
+  Matrix table = {format_of(std::nullopt, sources), vocab, width};
+  table_buffers_.emplace_back(device_, "medusa table", table.bytes(), Memory::device);
+  table.view = table_buffers_.back();
+  Uploader uploader(device_);
+  upload_matrix(uploader, table, sources, [](uint64_t) {});
+  tables_.push_back(table);
 }
 
 void MedusaHeads::read_ranges(const ModelFile& file) {
   const JsonValue* found = file.metadata.find("medusa.rows");
   if (found == nullptr) return;
+  if (shape_.own_tables) refuse(file, "'medusa.rows' is of the model's table, and the heads have their own");
   const auto is_number = [](const JsonValue& one) {
     return one.is_number_unsigned() && one.get<uint64_t>() <= UINT32_MAX;
   };
@@ -158,11 +194,42 @@ const CommandBuffer& MedusaHeads::commands(const View& hidden, const View& state
 
 void MedusaHeads::record(Recorder& r, const View& hidden, const View& state) const {
   const Matrix& table = model_.weights.output_table().matrix();
-  ops::matmul(r, weights_, state, hidden, branches_, 1, ops::Output::write);
-  ops::residual(r, hidden, branches_, states_, model_.config.width, count_);
-  ops::rotate(r, table, states_, rotated_, rows_);
-  ops::project_best(r, table, rotated_, candidates_, best_count_, rows_, ranges_);
-  ops::best(r, candidates_, best_count_, best_count_, guesses_, count_);
+  const uint32_t width = model_.config.width, count = shape_.heads;
+  const uint64_t bytes = uint64_t{stride_} * 4;
+  const auto with_bias = [](const Layer& layer) {
+    Matrix weights = layer.weights;
+    weights.view = layer.matrix;
+    weights.bias = layer.bias;
+    return weights;
+  };
+  ops::matmul(r, with_bias(layers_[0]), state, hidden, branches_, 1, ops::Output::write);
+  ops::residual(r, hidden, branches_, states_, width, count);
+  for (uint32_t layer = 1; layer < shape_.layers; ++layer)  // each head has an input of its own from here on
+    for (uint32_t head = 0; head < count; ++head) {
+      const View x = View(states_).part(head * bytes, bytes), y = View(branches_).part(head * bytes, bytes);
+      Matrix own = with_bias(layers_[layer]);
+      own.rows = stride_;
+      own.view = own.view.part(head * own.bytes(), own.bytes());
+      own.bias = own.bias.part(head * bytes, bytes);
+      ops::matmul(r, own, state, x, y, 1, ops::Output::write);
+      ops::residual(r, x, y, x, width, 1);
+    }
+  if (shape_.own_tables) {
+    for (uint32_t head = 0; head < count; ++head) record_own_table(r, state, head);
+  } else {
+    ops::rotate(r, table, states_, rotated_, rows_);
+    ops::project_best(r, table, rotated_, candidates_, best_stride_, rows_, ranges_);
+  }
+  ops::best(r, candidates_, best_stride_, best_count_, guesses_, count);
+}
+
+void MedusaHeads::record_own_table(Recorder& r, const View& state, uint32_t head) const {
+  const uint64_t bytes = uint64_t{stride_} * 4, candidate_bytes = uint64_t{best_stride_} * sizeof(abi::Candidate);
+  Matrix table = tables_[head];
+  table.view = table_buffers_[head];
+  ops::matmul(r, table, state, View(states_).part(head * bytes, bytes), own_logits_, 1, ops::Output::write);
+  ops::sample(r, state, greedy_, own_logits_, View(candidates_).part(head * candidate_bytes, candidate_bytes),
+              {model_.config.vocab});
 }
 
 }  // namespace weft

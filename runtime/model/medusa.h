@@ -11,10 +11,11 @@ namespace weft {
 
 inline constexpr uint32_t kMostMedusaHeads = 7;  // what a pass can check (schedule.h)
 
-// The heads of a file on a model's device, and the commands that guess with them. Head k turns the state h, which the
-// vocabulary table reads, into h + silu(W_k h + b_k), from which the same table gives the logits of the token k + 1
-// places after the next one. All heads' W are one matrix, and all their states are projected at once, so the table is
-// read once. Biases and penalties of the logits are left out. Used by one session at a time.
+// The heads of a file on a model's device, and the commands that guess with them. A layer of head k turns the state h,
+// which the vocabulary table reads, into h + silu(W_k h + b_k). From the last layer's state the same table, or a matrix
+// of the head's own, gives the logits of the token k + 1 places after the next one. All heads' W of the first layer are
+// one matrix, and all their states are projected at once, so the model's table is read once. Biases and penalties of
+// the logits are left out. Used by one session at a time.
 class MedusaHeads {
  public:
   // docs/formats.md has the file's layout. The model outlives this. Throws Error(bad_file) for a file without
@@ -23,32 +24,46 @@ class MedusaHeads {
   MedusaHeads(const MedusaHeads&) = delete;  // views point to the buffers
   MedusaHeads& operator=(const MedusaHeads&) = delete;
 
-  uint32_t count() const { return count_; }
+  uint32_t count() const { return shape_.heads; }
   // Commands that guess from a state (stride_of(width)) on the device; recorded once for each place. state:
   // abi::StepState.
   const CommandBuffer& commands(const View& hidden, const View& state);
   // Results of the commands after they have run: (count), of head 0, 1, ...
-  std::span<const abi::Guess> guesses() const { return {guesses_.as<abi::Guess>(), count_}; }
+  std::span<const abi::Guess> guesses() const { return {guesses_.as<abi::Guess>(), shape_.heads}; }
+
+  struct Shape {
+    uint32_t heads, layers;
+    bool own_tables;  // each head has a vocabulary matrix of its own
+  };
 
  private:
-  void load(const ModelFile& file);
+  struct Layer {
+    Matrix weights;  // (heads * stride_, width); zeros after each head's width rows
+    Buffer matrix, bias;
+  };
+  Layer load_layer(const ModelFile& file, uint32_t layer) const;
+  void load_table(const ModelFile& file, uint32_t head);
   void read_ranges(const ModelFile& file);
   void record(Recorder& recorder, const View& hidden, const View& state) const;
+  void record_own_table(Recorder& recorder, const View& state, uint32_t head) const;
 
   const Model& model_;
   std::shared_ptr<Device> device_;
-  uint32_t count_;
+  Shape shape_;
   uint32_t stride_;                    // of a state
-  uint32_t rows_;                      // count_, and as many more as make whole groups of the projection
+  uint32_t rows_;                      // heads, and as many more as make whole groups of the projection
   std::vector<ops::RowRange> ranges_;  // of the table, that guesses come from; none: all of it
-  Matrix weights_;                     // (count_ * stride_, width); zeros after each head's width rows
-  Buffer matrix_, bias_;
-  Buffer branches_;      // (count_, stride_) W_k h + b_k
-  Buffer states_;        // (rows_, stride_) the heads'
-  Buffer rotated_;       // (rows_, stride_) in the table's basis
-  uint32_t best_count_;  // candidates of a state
-  Buffer candidates_;    // (rows_, best_count_) of abi::Candidate
-  Buffer guesses_;       // (count_) of abi::Guess
+  std::vector<Layer> layers_;
+  std::vector<Matrix> tables_;         // (vocab, width) of each head, if heads have their own
+  std::vector<Buffer> table_buffers_;  // of these
+  Buffer own_logits_, greedy_;         // (vocab) of a head's own table; abi::SampleParams
+  Buffer branches_;                    // (heads, stride_) W_k h + b_k
+  Buffer states_;                      // (rows_, stride_) the heads'
+  Buffer rotated_;                     // (rows_, stride_) in the table's basis
+  uint32_t best_count_;                // candidates of a state
+  uint32_t best_stride_;               // from those of a state to the next one's
+  Buffer candidates_;                  // (rows_, best_stride_) of abi::Candidate
+  Buffer guesses_;                     // (heads) of abi::Guess
   CommandPool pool_;
   using Place = std::pair<decltype(std::declval<const Buffer&>().handle()), uint64_t>;
   std::map<Place, CommandBuffer> recorded_;  // by the state's place

@@ -420,6 +420,30 @@ TEST(Convert, MedusaHeadsOfACheckpoint) {
   EXPECT_EQ(converted(in, folder / "q8.gguf", Format::q8).find("medusa.0.weight")->dtype, DType::q8_0);
 }
 
+// As the first published heads have them: a vocabulary matrix each, here of 64 rows; and with two layers.
+TEST(Convert, MedusaHeadsWithTheirOwnMatrices) {
+  const TestFolder folder;
+  const fs::path in = folder / "medusa_lm_head.safetensors";
+  std::vector<std::string> names = kTwoHeads;
+  names.insert(names.end(), {"medusa_head.0.1.weight", "medusa_head.1.1.weight"});
+  make_checkpoint(in, names, 64);
+  const ModelFile published = converted(in, folder / "heads.gguf", Format::f16);
+  EXPECT_EQ(published.tensors.size(), 6u);
+  EXPECT_FALSE(published.metadata.find("medusa.layer_count"));
+  ASSERT_TRUE(published.find("medusa.1.output.weight"));
+  EXPECT_EQ(published.find("medusa.1.output.weight")->shape, (std::vector<uint64_t>{64, 64}));
+  names = kTwoHeads;
+  for (const char* head : {"0", "1"})
+    for (const char* what : {".1.linear.weight", ".1.linear.bias", ".2.weight"})
+      names.push_back("medusa_head." + std::string(head) + what);
+  make_checkpoint(in, names, 64);
+  const ModelFile deep = converted(in, folder / "deep.gguf", Format::f16);
+  EXPECT_EQ(deep.tensors.size(), 10u);
+  EXPECT_EQ(deep.metadata["medusa.layer_count"], 2);
+  for (const char* name : {"medusa.0.weight", "medusa.0.1.weight", "medusa.1.1.bias", "medusa.0.output.weight"})
+    EXPECT_TRUE(deep.find(name)) << name;
+}
+
 TEST(Convert, RefusesOtherMedusaHeads) {
   const TestFolder folder;
   const fs::path in = folder / "m.safetensors";
@@ -437,9 +461,13 @@ TEST(Convert, RefusesOtherMedusaHeads) {
   };
   const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   EXPECT_EQ(refusal({}), "");
-  EXPECT_PRED2(has, refusal({"medusa_head.0.1.weight"}), "a vocabulary matrix of a head's own");
-  EXPECT_PRED2(has, refusal({"medusa_head.0.1.linear.weight"}), "a second layer of a head");
-  EXPECT_PRED2(has, refusal({"medusa_head.3.0.linear.weight"}), "a head whose number does not follow");
+  EXPECT_PRED2(has, refusal({"medusa_head.0.1.weight"}),
+               "some heads have a vocabulary matrix of their own and some have none");
+  EXPECT_PRED2(has, refusal({"medusa_head.0.1.linear.weight"}), "head 0 has no bias");
+  EXPECT_PRED2(has, refusal({"medusa_head.0.1.linear.weight", "medusa_head.0.1.linear.bias"}),
+               "head 1 has 1 layers, head 0 has 2");
+  EXPECT_PRED2(has, refusal({"medusa_head.0.2.linear.weight"}), "a head or a layer whose number does not follow");
+  EXPECT_PRED2(has, refusal({"medusa_head.3.0.linear.weight"}), "a head or a layer whose number does not follow");
   EXPECT_PRED2(has, refusal({"lm_head.weight"}), "no part of a Medusa head");
   EXPECT_PRED2(has, refusal({}, {}, 3), "head 1 has no bias");
   EXPECT_PRED2(has, refusal({}, "medusa_head.1.0.linear.weight"), "has the shape (64, 65), expected (64, 64)");

@@ -93,17 +93,29 @@ TEST_F(MedusaTest, TheHeadsInDoublePrecision) {
     uint32_t width, heads;
     DType type;
     std::vector<int32_t> rows = {};
+    uint32_t layers = 1;
+    bool own_tables = false;
   };
   for (const Case& one : {Case{64, 3, DType::q8_0},
                           {96, 7, DType::q8_0},
                           {96, 4, DType::f16},
                           {128, 1, DType::f32},
-                          {64, 3, DType::q8_0, {0, 64, 192, 100, 448, 64}}}) {
+                          {64, 3, DType::q8_0, {0, 64, 192, 100, 448, 64}},
+                          {96, 3, DType::f16, {}, 3},
+                          {64, 7, DType::q8_0, {}, 2},
+                          {64, 2, DType::f32, {}, 1, true},
+                          {96, 5, DType::f16, {}, 2, true}}) {
     SCOPED_TRACE(std::to_string(one.heads) + " heads of width " + std::to_string(one.width));
     LlamaShape shape;
     shape.width = one.width;
     make(shape, one.type == DType::q8_0 ? DType::q8_0 : DType::f16);
-    make_medusa(heads_path(), one.width, one.heads, {.type = one.type, .seed = 9, .medusa_rows = one.rows}, 2);
+    make_medusa(heads_path(), one.width, one.heads,
+                {.type = one.type,
+                 .seed = 9,
+                 .medusa_rows = one.rows,
+                 .medusa_layers = one.layers,
+                 .medusa_vocab = one.own_tables ? shape.vocab : 0},
+                2);
     const ModelFile file = open_model(heads_path()), network = open_model(model_path());
     MedusaHeads heads(*model_, file);
     const std::vector<float> table =
@@ -122,14 +134,19 @@ TEST_F(MedusaTest, TheHeadsInDoublePrecision) {
       const std::vector<double> hidden(states.end() - one.width, states.end());
       ASSERT_EQ(got.size(), one.heads);
       for (uint32_t head = 0; head < one.heads; ++head) {
-        const std::string name = "medusa." + std::to_string(head);
-        const std::vector<float> bias = floats_of(*file.find(name + ".bias"));
-        std::vector<double> turned = product(floats_of(*file.find(name + ".weight")), hidden);
-        for (uint32_t i = 0; i < one.width; ++i) {
-          const double z = turned[i] + bias[i];
-          turned[i] = hidden[i] + z / (1 + std::exp(-z));
+        const std::string name = "medusa." + std::to_string(head) + ".";
+        std::vector<double> turned = hidden;
+        for (uint32_t layer = 0; layer < one.layers; ++layer) {
+          const std::string own = layer == 0 ? name : name + std::to_string(layer) + ".";
+          const std::vector<float> bias = floats_of(*file.find(own + "bias"));
+          const std::vector<double> branch = product(floats_of(*file.find(own + "weight")), turned);
+          for (uint32_t i = 0; i < one.width; ++i) {
+            const double z = branch[i] + bias[i];
+            turned[i] += z / (1 + std::exp(-z));
+          }
         }
-        std::vector<double> logits = product(table, turned);
+        std::vector<double> logits =
+            product(one.own_tables ? floats_of(*file.find(name + "output.weight")) : table, turned);
         for (uint32_t row = 0; !one.rows.empty() && row < logits.size(); ++row) {
           bool there = false;
           for (size_t i = 0; i < one.rows.size(); i += 2)

@@ -470,9 +470,15 @@ void make_medusa(const fs::path& path, uint32_t width, uint32_t heads, const Mak
     bytes.append(writer.padding(bytes.size()), '\0');
     data += bytes;
   };
+  if (options.medusa_layers != 1) writer.key("medusa.layer_count", options.medusa_layers);
   for (uint32_t head = 0; head < heads; ++head) {
-    add("medusa." + std::to_string(head) + ".weight", {width, width}, type);
-    add("medusa." + std::to_string(head) + ".bias", {width}, DType::f32);
+    const std::string name = "medusa." + std::to_string(head) + ".";
+    for (uint32_t layer = 0; layer < options.medusa_layers; ++layer) {
+      const std::string own = layer == 0 ? name : name + std::to_string(layer) + ".";
+      add(own + "weight", {width, width}, type);
+      add(own + "bias", {width}, DType::f32);
+    }
+    if (options.medusa_vocab > 0) add(name + "output.weight", {options.medusa_vocab, width}, type);
   }
   Output output(path);
   output.write(writer.header());

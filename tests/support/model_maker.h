@@ -81,6 +81,8 @@ struct MakeOptions {
   std::string chat_template;               // Jinja; none if empty
   std::optional<DType> second_table = {};  // GGUF: the vocabulary table again, as an output matrix of this type
   std::vector<int32_t> medusa_rows = {};   // of heads: the key "medusa.rows"; none if empty
+  uint32_t medusa_layers = 1;              // of each head
+  uint32_t medusa_vocab = 0;               // rows of each head's own vocabulary matrix; 0: there is none
 };
 
 // "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "qwen3.5-0.8b", "granite-4-h-1b",
