@@ -203,6 +203,7 @@ void add_serve(CLI::App& app) {
   auto args = std::make_shared<ServeArgs>();
   CLI::App* command = app.add_subcommand("serve", "Answer OpenAI's protocol over HTTP, and show a chat page");
   add_model_options(command, args->model);
+  add_devices_option(command, args->model);
   command->remove_option(command->get_option("--model"));
   command
       ->add_option("-m,--model", args->models,

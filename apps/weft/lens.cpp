@@ -189,6 +189,7 @@ void add_lens(CLI::App& app) {
       "the\n"
       "likeliest next token, --json the five likeliest.");
   add_model_options(command, args->model);
+  add_devices_option(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);

@@ -164,6 +164,7 @@ void add_perplexity(CLI::App& app) {
       "nll:             mean of -ln p over the predicted tokens\n"
       "bits_per_byte:   sum of -ln p, divided by ln 2 and by the bytes of all parts");
   add_model_options(command, args->model);
+  add_devices_option(command, args->model);
   add_ctx_option(command, args->model);
   add_kv_option(command, args->model);
   add_policy_option(command, args->model);

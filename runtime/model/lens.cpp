@@ -55,7 +55,8 @@ std::span<const float> LayerStates::row(const Buffer& states, size_t layer, uint
   return {states.as<float>() + (layer * tokens_ + token) * stride_of(width), width};
 }
 
-Unembedding::Unembedding(const Model& model) : model_(model), rows_(model.device->plan().block_tokens) {
+Unembedding::Unembedding(const Model& model, ShardPasses* shards)
+    : model_(model), shards_(shards), rows_(shards ? 1 : model.device->plan().block_tokens) {
   const uint64_t bytes = rows_ * row_bytes(model.config.width);
   step_ = Buffer(model.device, "lens step", sizeof(abi::StepState), Memory::shared);
   states_ = Buffer(model.device, "lens states", bytes, Memory::shared);
@@ -89,15 +90,27 @@ void Unembedding::run() {
     }
     ops::rotate(r, table, normed, rotated_, rows_);
     ops::project(r, table, rotated_, logits_, rows_);
-    if (!weights.logit_bias) return;
-    const uint64_t bytes = row_bytes(config.vocab);
-    for (uint32_t row = 0; row < rows_; ++row)
-      ops::add(r, weights.logit_bias, View(logits_).part(row * bytes, bytes), config.vocab);
+    if (shards_) r.copy(View(rotated_).part(0, shards_->views().state.bytes), shards_->views().state);
   });
+  if (shards_) add_shards();
+  if (weights.logit_bias)
+    run_once(model_.device, "lens bias", [&](Recorder& r) {
+      const uint64_t bytes = row_bytes(config.vocab);
+      for (uint32_t row = 0; row < rows_; ++row)
+        ops::add(r, weights.logit_bias, View(logits_).part(row * bytes, bytes), config.vocab);
+    });
   for (uint32_t row = 0; row < rows_ && config.logit_cap > 0; ++row) {
     float* logits = logits_.as<float>() + uint64_t{row} * stride_of(config.vocab);
     for (uint32_t id = 0; id < config.vocab; ++id) logits[id] = config.soft_capped(logits[id]);
   }
+}
+
+// The logits of the rows on other devices, after the device's own.
+void Unembedding::add_shards() {
+  shards_->begin_projection();
+  shards_->end_projection();
+  const View others = shards_->views().logits;
+  std::memcpy(logits_.as<float>() + model_.weights.output_table().rows(), others.buffer->data(), others.bytes);
 }
 
 }  // namespace weft

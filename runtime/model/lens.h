@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/schedule.h"
+#include "model/shard_passes.h"
 #include "model/tuned_lens.h"
 
 namespace weft {
@@ -48,7 +49,8 @@ class LayerStates {
 // after the branches, the states are normed already, and the norm is left out.
 class Unembedding {
  public:
-  explicit Unembedding(const Model& model);
+  // shards: of a table on several devices, outlives this; else nullptr.
+  Unembedding(const Model& model, ShardPasses* shards);
 
   uint32_t rows() const { return rows_; }        // states of a run
   std::span<float> state(uint32_t row);          // (width), for the next run
@@ -58,8 +60,11 @@ class Unembedding {
   }
 
  private:
+  void add_shards();
+
   const Model& model_;
-  uint32_t rows_;
+  ShardPasses* shards_;
+  uint32_t rows_;            // 1 with shards, which project one state at a time
   Buffer step_;              // abi::StepState of a pass of rows_ tokens
   Buffer states_;            // (rows, stride_of(width)), mapped
   Buffer normed_, rotated_;  // the same

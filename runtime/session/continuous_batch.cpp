@@ -17,7 +17,6 @@ void ContinuousBatch::add(const BatchEntry& entry) {
   if (std::ranges::any_of(entries_, [&](const Member& member) { return &member.entry.session == &session; }))
     refuse(Code::invalid_argument, "the session is there already");
   if (model_.config.layer_kind.sees_source) refuse(Code::unsupported, "the session is of an encoder-decoder");
-  model_.weights.need_all_rows("batch");
   entries_.emplace_back(entry, clock_);
 }
 
@@ -72,12 +71,18 @@ std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
   return ended;
 }
 
-// The sessions that have no grammar and are past their prompts.
+// The sessions that are past their prompts and share passes.
 std::vector<Session::Generation*> ContinuousBatch::sharing() {
   std::vector<Session::Generation*> sessions;
   for (Member& member : entries_)
-    if (member.writes() && !member.entry.session.has_grammar()) sessions.push_back(&member.generation);
+    if (member.writes() && !is_alone(member)) sessions.push_back(&member.generation);
   return sessions;
+}
+
+// True if the session has passes of its own: a grammar must see each token before the next, and a table's rows on other
+// devices are projected for one state at a time.
+bool ContinuousBatch::is_alone(const Member& member) const {
+  return member.entry.session.has_grammar() || !model_.weights.shards.empty();
 }
 
 // True if a prompt is not complete.
@@ -127,8 +132,7 @@ void ContinuousBatch::compute_shared() {
 
 void ContinuousBatch::compute_alone() {
   for (Member& member : entries_)
-    if (member.writes() && member.entry.session.has_grammar())
-      attempt(member.failure, [&] { member.generation.compute_tokens(); });
+    if (member.writes() && is_alone(member)) attempt(member.failure, [&] { member.generation.compute_tokens(); });
 }
 
 // The prompt whose turn it is; nullptr: none waits.

@@ -60,6 +60,7 @@ class ContinuousBatch {
     uint64_t rank() const { return arrived + kPatience * generation.prompt_tokens_left(); }
   };
   std::vector<Session::Generation*> sharing();
+  bool is_alone(const Member& member) const;
   bool waiting() const;
   bool prompts_are_next();
   Member* next_prompt();

@@ -24,9 +24,10 @@ void check(const LensRange& range, size_t context, uint32_t layers) {
 // Hands rows on, as many at once as the projection takes.
 class LensRows {
  public:
-  LensRows(const Model& model, bool logits, const Session::OnLens& on_row)
+  // shards: of a table on several devices, else nullptr.
+  LensRows(const Model& model, bool logits, ShardPasses* shards, const Session::OnLens& on_row)
       : scale_(model.config.residual_scale), on_row_(on_row) {
-    if (logits) unembedding_.emplace(model);
+    if (logits) unembedding_.emplace(model, shards);
   }
 
   // translated: what the logits are of.
@@ -76,7 +77,6 @@ void Session::set_tuned_lens(const std::filesystem::path& folder) {
 
 bool Session::lens(const LensRange& range, const OnLens& on_row) {
   check(range, ids_.size(), model_.config.layers);
-  model_.weights.need_all_rows("lens");
   model_.weights.need_one_softmax("lens");
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();
@@ -85,16 +85,22 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
   Pass pass = {model_, d.activations, d.step, d.kept.state(), chunk, d.source ? &d.source->cache() : nullptr};
   if (!soft_.empty()) pass.soft_rows = d.soft_rows;
   pass.adapter = adapter_use();
+  std::unique_ptr<ShardPasses> shards;
+  if (!model_.weights.shards.empty()) {
+    shards = std::make_unique<ShardPasses>(model_, chunk);
+    pass.shards = shards->views();
+  }
   LayerStates states(
       pass, range.layers, policy_,
       tuned_lens_ && range.logits ? std::make_unique<Translators>(model_, *tuned_lens_, range.layers) : nullptr);
-  LensRows rows(model_, range.logits, on_row);
+  LensRows rows(model_, range.logits, shards.get(), on_row);
   d.kept.truncate(range.first);  // after what may fail for want of memory
   begin(true);
   d.step.state.as<abi::StepState>()->end = static_cast<uint32_t>(end);
   d.kept.will_write(end);
   while (cached() < end) {
     const size_t begin = cached();
+    if (shards) shards->gather(std::span(ids_).subspan(begin, std::min<size_t>(chunk, end - begin)));
     states.run();
     d.kept.set_tokens(std::min(begin + chunk, end));
     for (size_t at = std::max(begin, range.first); at < cached(); ++at)

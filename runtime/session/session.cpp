@@ -345,7 +345,6 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   if (on_device().source)
     throw Error(Code::unsupported, "the family '" + model_.config.family + "' writes answers to a text", "model",
                 "how likely a text alone is it cannot tell");
-  model_.weights.need_all_rows("score");
   require(ids.size() >= 2, "score", "at least two tokens are needed, there are " + std::to_string(ids.size()));
   check_ids(ids, model_.config.vocab, context_);
   ids_.assign(ids.begin(), ids.end());
@@ -353,6 +352,7 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   prompt_end_ = ids_.size();
   on_device().kept.forget();
   if (matcher_) matcher_->reset();
+  if (!model_.weights.shards.empty()) return score_each();
   begin(true);
   const PartialHeadBuffers* const masked = on_device().head.mask_kept();
   run([&] {
@@ -363,6 +363,22 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
   const float* nll = on_device().schedule.nll().as<float>();
   stats_.readback_bytes += (ids.size() - 1) * 4;
   return {nll, nll + ids.size() - 1};
+}
+
+// The same for a table on several devices, which project one state at a time: a pass for each token.
+std::vector<float> Session::score_each() {
+  const std::vector<uint32_t> all = std::move(ids_);
+  std::vector<float> nll;
+  for (size_t i = 1; i < all.size(); ++i) {
+    ids_.assign(all.begin(), all.begin() + static_cast<ptrdiff_t>(i));
+    const std::vector<float> values = logits();
+    const double peak = *std::ranges::max_element(values);
+    double sum = 0;
+    for (const float value : values) sum += std::exp(value - peak);
+    nll.push_back(static_cast<float>(peak + std::log(sum) - double{values[all[i]]}));
+  }
+  ids_ = all;
+  return nll;
 }
 
 // Logits of the next token, as many as the vocabulary has; of a partial head, the first are those of its list.

@@ -243,6 +243,7 @@ class Session {
   template <class Submit>
   std::vector<PassTimes> time(uint32_t tokens, uint32_t count, const Submit& submit);
   std::vector<float> compute_logits(Tail tail);
+  std::vector<float> score_each();
   void drain() noexcept;
 
   const Model& model_;

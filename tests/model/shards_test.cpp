@@ -11,6 +11,7 @@
 #include "model/medusa.h"
 #include "model/table_rows.h"
 #include "session/batch.h"
+#include "session/continuous_batch.h"
 #include "session/lookup.h"
 #include "support/model_test.h"
 #include "support/source_folder.h"
@@ -316,6 +317,87 @@ TEST_F(ShardsTest, SoftTokens) {
   EXPECT_EQ(answers[1], answers[0]);
 }
 
+// Sessions of both models with these prompts, one greedy, one sampled, one with a grammar if the batch takes it.
+struct Three {
+  explicit Three(const Model& model) : a(model, 256, {}), b(model, 256, {}), c(model, 256, {}) {
+    a.set_sampling(greedy());
+    b.set_sampling(sampling(0.9f, 40, 0.95f));
+    c.set_sampling(sampling(1, 0, 0.9f));
+    a.prompt(some_ids(7, 900)), b.prompt(some_ids(30, 900)), c.prompt(some_ids(1, 900));
+  }
+  std::vector<BatchEntry> entries(uint32_t count) {
+    std::vector<BatchEntry> all;
+    for (Session* session : {&a, &b, &c}) {
+      Ids& ids = got[all.size()];
+      all.push_back({*session, count, true, [&ids](uint32_t id) { return ids.push_back(id), true; }});
+    }
+    return all;
+  }
+  Session a, b, c;
+  std::vector<Ids> got = std::vector<Ids>(3);
+};
+
+TEST_F(ShardsTest, Batches) {
+  const auto whole = load(toy()), shared = load(toy(), split({1, 2}));
+  Three alone(*whole), batch(*shared), continuous(*shared);
+  for (const BatchEntry& entry : alone.entries(40)) entry.session.generate(40, true, entry.on_token);
+  EXPECT_EQ(generate_batch(batch.entries(40)), std::vector<Stop>(3, Stop::length));
+  EXPECT_EQ(batch.got, alone.got);
+  ContinuousBatch running(*shared);
+  for (const BatchEntry& entry : continuous.entries(40)) running.add(entry);
+  size_t ended = 0;
+  for (int step = 0; ended < 3 && step < 200; ++step)
+    for (const ContinuousBatch::Ended& one : running.step()) {
+      ++ended;
+      EXPECT_EQ(one.stop, Stop::length);
+    }
+  EXPECT_EQ(continuous.got, alone.got);
+}
+
+TEST_F(ShardsTest, Scores) {
+  const auto whole = load(toy()), shared = load(toy(), split({1, 2}));
+  Session a(*whole, 256, {}), b(*shared, 256, {});
+  const Ids ids = some_ids(60, 900);
+  const std::vector<float> want = a.score(ids), got = b.score(ids);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-3) << i;
+  EXPECT_EQ(b.ids(), ids);
+  a.set_sampling(greedy()), b.set_sampling(greedy());
+  Ids after_a, after_b;
+  a.generate(5, true, [&](uint32_t id) { return after_a.push_back(id), true; });
+  b.generate(5, true, [&](uint32_t id) { return after_b.push_back(id), true; });
+  EXPECT_EQ(after_b, after_a) << "the text goes on";
+}
+
+TEST_F(ShardsTest, Lenses) {
+  const auto compare = [&](const std::filesystem::path& path, uint32_t vocab) {
+    const auto whole = load(path), shared = load(path, split({2, 1}));
+    const uint32_t chunk = whole->device->plan().chunk_tokens;
+    std::vector<std::vector<float>> rows[2];
+    for (const Model* model : {whole.get(), shared.get()}) {
+      Session session(*model, 2 * chunk + 8, {});
+      session.prompt(some_ids(chunk + 5, vocab));
+      const LensRange range = {chunk - 2, 6, {0, 1, model->config.layers}, true};
+      EXPECT_TRUE(session.lens(range, [&](const LensRow& row) {
+        auto& own = rows[model == shared.get()];
+        own.emplace_back(row.logits.begin(), row.logits.end());
+        own.back().insert(own.back().end(), row.hidden.begin(), row.hidden.end());
+        return true;
+      }));
+    }
+    ASSERT_EQ(rows[0].size(), 18u);
+    ASSERT_EQ(rows[1].size(), 18u);
+    for (size_t i = 0; i < rows[0].size(); ++i) {
+      ASSERT_EQ(rows[1][i].size(), rows[0][i].size());
+      for (size_t j = 0; j < rows[0][i].size(); ++j)
+        ASSERT_NEAR(rows[1][i][j], rows[0][i][j], 2e-3 * (1 + std::abs(rows[0][i][j]))) << i << ", " << j;
+    }
+  };
+  compare(toy(), 900);
+  compare(toy(DType::q8_0, false), 900);
+  compare(kPocket, 8192);
+}
+
 TEST_F(ShardsTest, WhatNeedsAllRowsIsRefused) {
   const auto shared = load(toy(), split({1, 1}));
   Session session(*shared, 256, {});
@@ -337,9 +419,6 @@ TEST_F(ShardsTest, WhatNeedsAllRowsIsRefused) {
   refused("head", [&] { session.set_head(certified); });
   refused("head", [&] { session.set_head(kept); });
   refused("guessing ahead", [&] { session.set_drafter(std::make_unique<Lookup>()); });
-  refused("score", [&] { session.score(ids); });
-  refused("lens", [&] { session.lens({0, 1, {0}}, [](const LensRow&) { return true; }); });
-  refused("batch", [&] { generate_batch({{session, 4, true, [](uint32_t) { return true; }}}); });
   refused("rows of the table", [&] { table_rows(*shared, *shared->weights.embedding, ids, 1); });
   refused("rows of the table", [&] { table_dots(*shared, std::vector<float>(64), nullptr); });
   make_medusa(folder_.path() / "heads.gguf", 64, 2);
