@@ -180,6 +180,7 @@ std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)
 void add_chat(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_geometry(CLI::App& app);
+void add_lab(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_fill(CLI::App& app);
 void add_listen(CLI::App& app);

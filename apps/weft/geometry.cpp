@@ -64,6 +64,7 @@ Json table_json(const api::Model& model, const TableFigures& table) {
            {{"mean_cosine", table.mean_cosine},
             {"rows", table.sampled},
             {"participation_ratio", table.participation},
+            {"partition_ratio", table.isotropy},
             {"spectrum", table.spectrum}}},
           {"untrained",
            {{"equal_rows", equal},
@@ -103,6 +104,8 @@ void print_table(const api::Model& model, const TableFigures& table) {
                       quantile(table, 0.05), quantile(table, 0.95), quantile(table, 0), quantile(table, 1))
             << format("            %+.2f rank correlation with the id\n", table.rank_correlation)
             << format("cosines     %.3f mean of all pairs\n", table.mean_cosine)
+            << format("isotropy    %.3g (the least by the greatest sum of exp(c.v) along principal directions)\n",
+                      table.isotropy)
             << format("directions  %.1f participation ratio; %zu hold half of the variance, %zu 90%% (of %zu rows)\n",
                       table.participation, count_for(table.spectrum, 0.5), count_for(table.spectrum, 0.9),
                       table.sampled)

@@ -15,8 +15,9 @@ struct TableFigures {
   // Eigenvalues of the covariance of `sampled` evenly spaced rows, as shares of its trace, the largest first.
   std::size_t sampled = 0;
   std::vector<double> spectrum;
-  double participation = 0;               // trace(C)^2 / trace(C^2): so many directions, if all had the same share
-  double rank_correlation = 0;            // Spearman's, of norms and ids
+  double isotropy = 0;          // as Mu and Viswanath define it: 1 if all directions look alike, near 0 if not
+  double participation = 0;     // trace(C)^2 / trace(C^2): so many directions, if all had the same share
+  double rank_correlation = 0;  // Spearman's, of norms and ids
   std::vector<std::uint32_t> equal_rows;  // ids of rows that have the bits of another one
   std::vector<std::uint32_t> by_norm;     // ids, the shortest row first
   std::size_t short_rows = 0;             // far below the other norms (short_bound)

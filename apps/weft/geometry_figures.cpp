@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <unordered_map>
 
 #include "geometry.h"
 #include "progress_bar.h"
+#include "spectrum.h"
 
 namespace weft::cli {
 namespace {
@@ -42,8 +44,12 @@ void each_dots(const api::Model& model, const std::vector<float>& vectors,
   }
 }
 
-// Covariance of values (rows, width), after subtracting their means.
-std::vector<double> covariance(const std::vector<float>& values, std::size_t width) {
+struct Moments {
+  std::vector<double> covariance, second;  // (width, width) with the means subtracted, and without
+};
+
+// The mean products of the columns of values (rows, width).
+Moments moments_of(const std::vector<float>& values, std::size_t width) {
   const std::size_t rows = values.size() / width;
   std::vector<double> mean(width), result(width * width), row(width);
   for (std::size_t i = 0; i < values.size(); ++i) mean[i % width] += values[i] / static_cast<double>(rows);
@@ -57,67 +63,9 @@ std::vector<double> covariance(const std::vector<float>& values, std::size_t wid
       result[i * width + j] /= static_cast<double>(rows);
       result[j * width + i] = result[i * width + j];
     }
-  return result;
-}
-
-// Householder's reflections make the symmetric matrix (n, n) tridiagonal (Golub and Van Loan, "Matrix computations",
-// 8.3.1). Returns the diagonal and the elements beside it: beside[i] is between i and i + 1.
-std::pair<std::vector<double>, std::vector<double>> tridiagonal(std::vector<double> a, std::size_t n) {
-  std::vector<double> v(n), p(n), beside(n);
-  for (std::size_t k = 0; k + 2 < n; ++k) {
-    double length = 0;
-    for (std::size_t i = k + 1; i < n; ++i) length += a[i * n + k] * a[i * n + k];
-    length = std::sqrt(length);
-    if (length == 0) continue;
-    const double first = a[(k + 1) * n + k], alpha = first > 0 ? -length : length;
-    for (std::size_t i = k + 1; i < n; ++i) v[i] = a[i * n + k];
-    v[k + 1] -= alpha;
-    const double beta = 1 / (length * (length + std::fabs(first)));
-    double along = 0;
-    for (std::size_t i = k + 1; i < n; ++i) {
-      p[i] = beta * std::inner_product(&v[k + 1], v.data() + n, &a[i * n + k + 1], 0.0);
-      along += p[i] * v[i];
-    }
-    for (std::size_t i = k + 1; i < n; ++i) p[i] -= beta / 2 * along * v[i];
-    for (std::size_t i = k + 1; i < n; ++i)
-      for (std::size_t j = k + 1; j < n; ++j) a[i * n + j] -= v[i] * p[j] + p[i] * v[j];
-    a[(k + 1) * n + k] = alpha;
-  }
-  std::vector<double> diagonal(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    diagonal[i] = a[i * n + i];
-    if (i + 1 < n) beside[i] = a[(i + 1) * n + i];
-  }
-  return {diagonal, beside};
-}
-
-// Eigenvalues of a tridiagonal matrix below x: the pivots of its factors that are negative (Sylvester's law).
-std::size_t values_below(const std::vector<double>& diagonal, const std::vector<double>& beside, double x) {
-  std::size_t below = 0;
-  double pivot = 1;
-  for (std::size_t i = 0; i < diagonal.size(); ++i) {
-    pivot = diagonal[i] - x - (i > 0 ? beside[i - 1] * beside[i - 1] / pivot : 0);
-    if (pivot == 0) pivot = 1e-300;
-    if (pivot < 0) ++below;
-  }
-  return below;
-}
-
-// The eigenvalues of a covariance, the largest first, each by bisection.
-std::vector<double> eigenvalues(const std::vector<double>& matrix, std::size_t n) {
-  const auto [diagonal, beside] = tridiagonal(matrix, n);
-  double most = 0;
-  for (std::size_t i = 0; i < n; ++i) most += diagonal[i];  // the trace: no eigenvalue is above it
-  std::vector<double> values(n);
-  for (std::size_t rank = 0; rank < n; ++rank) {
-    double low = 0, high = rank > 0 ? values[rank - 1] : most;
-    for (int step = 0; step < 60 && high - low > 1e-12 * most; ++step) {
-      const double middle = (low + high) / 2;
-      (n - values_below(diagonal, beside, middle) > rank ? low : high) = middle;
-    }
-    values[rank] = high;
-  }
-  return values;
+  std::vector<double> second = result;
+  for (std::size_t i = 0; i < second.size(); ++i) second[i] += mean[i / width] * mean[i % width];
+  return {std::move(result), std::move(second)};
 }
 
 // Ranks from 0; equal values share the mean of theirs.
@@ -159,6 +107,22 @@ double bound_of_short(const std::vector<float>& norms) {
   std::vector<double> away;
   for (const double value : logs) away.push_back(std::fabs(value - middle));
   return std::min(std::exp(middle - kFarBelow * 1.4826 * median(away)), kMostShort * std::exp(middle));
+}
+
+// Isotropy as Mu and Viswanath define it (2018, "All-but-the-Top", section 2.2): the least Z(c) by the greatest one,
+// with Z(c) = sum over the rows v of exp(c.v), over the eigenvectors c of V^T V. Both c and -c, because an eigenvector
+// has no sign. second_moments: V^T V of the sampled rows.
+double isotropy(const api::Model& model, std::vector<double> second_moments) {
+  const std::size_t width = model.info().width, vocab = model.info().vocab_size;
+  const std::vector<double> vectors = eigenvectors(std::move(second_moments), width);
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  each_dots(model, std::vector<float>(vectors.begin(), vectors.end()), [&](std::size_t, const float* dots) {
+    double plus = 0, minus = 0;
+    for (std::size_t i = 0; i < vocab; ++i) plus += std::exp(double{dots[i]}), minus += std::exp(-double{dots[i]});
+    least = std::min({least, plus, minus});
+    most = std::max({most, plus, minus});
+  });
+  return least / most;
 }
 
 std::uint64_t hash_of(const float* row, std::size_t width) {
@@ -206,7 +170,8 @@ TableFigures read_table(const api::Model& model) {
     if (counts[hashes[id]] > 1) figures.equal_rows.push_back(id);
 
   const std::vector<std::uint32_t> some = spaced(vocab, kSpectrumRows);
-  const std::vector<double> matrix = covariance(rows_of(model, some), width);
+  const Moments moments = moments_of(rows_of(model, some), width);
+  const std::vector<double>& matrix = moments.covariance;
   figures.sampled = some.size();
   figures.spectrum = eigenvalues(matrix, width);
   double trace = 0, squares = 0;
@@ -216,6 +181,7 @@ TableFigures read_table(const api::Model& model) {
     figures.participation = trace * trace / squares;
     for (double& value : figures.spectrum) value /= trace;
   }
+  figures.isotropy = isotropy(model, moments.second);
 
   figures.by_norm.resize(vocab);
   std::iota(figures.by_norm.begin(), figures.by_norm.end(), 0u);

@@ -24,6 +24,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_head_report(app);
   cli::add_lens(app);
   cli::add_geometry(app);
+  cli::add_lab(app);
   cli::add_vocab(app);
   cli::add_inspect(app);
   cli::add_convert(app);
@@ -55,6 +56,7 @@ constexpr Subcommand kSubcommands[] = {
     {"head-report", "Measure", "weft head-report -m smollm2 -f text.txt"},
     {"lens", "Look inside", "weft lens -m smollm2 -p \"The capital of France is\""},
     {"geometry", "Look inside", "weft geometry -m smollm2"},
+    {"lab", "Look inside", "weft lab rank -m smollm2"},
     {"vocab", "Look inside", "weft vocab build -f text.txt -o my.list"},
     {"plot", "Look inside", "weft plot -f data.json -o picture.png"},
 };

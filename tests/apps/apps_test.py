@@ -12,6 +12,7 @@ from test_cost import Cost
 from test_errors import Errors
 from test_examples import Examples
 from test_geometry import Geometry
+from test_rank import Rank
 from test_heads import Heads
 from test_images import Images
 from test_listen import Listen

@@ -8,12 +8,12 @@ import json
 import pathlib
 import sys
 
-import gguf
 import numpy
 
 CHECKOUT = pathlib.Path(sys.argv[1])
-sys.path.insert(0, str(CHECKOUT / "runtime/bindings/python"))
+sys.path += [str(CHECKOUT / "runtime/bindings/python"), str(CHECKOUT / "tests/tools")]
 import weft
+from table import table_of
 from weft._library import call
 
 TEXT = "set a timer for 10 minutes, then turn off the lights in the kitchen and play some music"
@@ -21,16 +21,17 @@ TOKENS = [" timer", " lights"]
 FIRST = 8  # states that are left out
 
 
-def table_of(path):
-    tensor = next(one for one in gguf.GGUFReader(path).tensors if one.name == "token_embd.weight")
-    values = numpy.float64(gguf.quants.dequantize(tensor.data, tensor.tensor_type)).reshape(-1, tensor.shape[0])
-    return values, {"offset": int(tensor.data_offset), "row_bytes": int(tensor.n_bytes) // len(values)}
-
-
 def ranks(values):
     """Equal values share the mean of their ranks."""
     _, inverse, counts = numpy.unique(values, return_inverse=True, return_counts=True)
     return (numpy.cumsum(counts) - (counts + 1) / 2)[inverse]
+
+
+def partition_ratio(table):
+    """Mu and Viswanath 2018, equation 2, over the eigenvectors of table^T table with both signs."""
+    dots = table @ numpy.linalg.eigh(table.T @ table)[1]
+    sums = numpy.concatenate([numpy.exp(dots).sum(axis=0), numpy.exp(-dots).sum(axis=0)])
+    return sums.min() / sums.max()
 
 
 def main():
@@ -76,7 +77,7 @@ def main():
                   "rank_correlation": numpy.corrcoef(ranks(norms), numpy.arange(vocab))[0, 1],
                   "by_id": norms.reshape(64, -1).mean(axis=1).tolist()},
         "isotropy": {"mean_cosine": (cosines.sum() - len(units)) / (len(units) * (len(units) - 1)),
-                     "participation_ratio": spectrum.sum()**2 / (spectrum**2).sum(), "spectrum": (spectrum / spectrum.sum()).tolist()},
+                     "partition_ratio": partition_ratio(table), "participation_ratio": spectrum.sum()**2 / (spectrum**2).sum(), "spectrum": (spectrum / spectrum.sum()).tolist()},
         "untrained": {"equal_rows": int(counts[counts > 1].sum()), "short_rows": int((norms < bound).sum()), "short_bound": bound},
         "self": {"best": int((own == 1).sum()), "median_rank": int(numpy.sort(own)[64])},
         "states": {"tokens": len(states), "coordinates": numpy.argsort(-energy)[:5].tolist(), "energy": numpy.sort(energy)[::-1][:5].tolist(),
