@@ -31,9 +31,10 @@ class Models::Served {
       engine_.emplace(model_, metrics, states, options.sessions, options.queue, facts.context, options.speculation,
                       adapter_ ? &*adapter_ : nullptr, options.token_share);
       conversations_.emplace(model_);
+      rater_.emplace(model_, options.queue);
     }
     loaded_.emplace(Loaded{model_, facts, engine_ ? &*engine_ : nullptr, embedder_ ? &*embedder_ : nullptr,
-                           transcriber_ ? &*transcriber_ : nullptr, states,
+                           transcriber_ ? &*transcriber_ : nullptr, rater_ ? &*rater_ : nullptr, states,
                            conversations_ ? &*conversations_ : nullptr});
   }
 
@@ -43,6 +44,7 @@ class Models::Served {
     if (engine_) engine_->close();
     if (embedder_) embedder_->close();
     if (transcriber_) transcriber_->close();
+    if (rater_) rater_->close();
   }
 
  private:
@@ -62,6 +64,7 @@ class Models::Served {
   std::optional<Engine> engine_;
   std::optional<Embedder> embedder_;
   std::optional<Transcriber> transcriber_;
+  std::optional<Rater> rater_;
   std::optional<Conversations> conversations_;
   std::optional<Loaded> loaded_;
 };

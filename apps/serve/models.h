@@ -14,6 +14,7 @@
 #include "conversation.h"
 #include "embeddings.h"
 #include "engine.h"
+#include "rerank.h"
 #include "transcriptions.h"
 
 namespace weft::serve {
@@ -25,6 +26,7 @@ struct Loaded {
   Engine* engine;                      // nullptr: it does not write
   Embedder* embedder;                  // nullptr: it has no encoder
   Transcriber* transcriber;            // nullptr: it does not hear
+  Rater* rater;                        // of a model that writes
   States* states;                      // nullptr: there are no slots
   const Conversations* conversations;  // of a model that writes
 

@@ -17,6 +17,7 @@
 namespace weft::serve {
 namespace {
 
+constexpr std::string_view kRerank = "/v1/rerank";
 constexpr std::string_view kTranscriptions = "/v1/audio/transcriptions", kTranslations = "/v1/audio/translations";
 constexpr std::string_view kMessages = "/v1/messages", kCountTokens = "/v1/messages/count_tokens";
 
@@ -161,6 +162,7 @@ HttpResponse Service::post_path(HttpRequest& request, HttpClient& client,
   if (path == kCountTokens) return count_tokens(request, *ready);
   if (takes_recording(path)) return transcribe(request, client, turn, ready, record);
   if (path == "/v1/embeddings") return embed(request, client, turn, *ready, *record);
+  if (path == kRerank) return rerank(request, client, turn, *ready, *record);
   if (path == "/tokenize") return tokenize(request, *ready);
   if (path == "/detokenize") return detokenize(request, *ready);
   return apply_template(request, *ready);
@@ -235,8 +237,8 @@ std::shared_ptr<KeyUse> Service::key_of(const HttpRequest& request) const {
 // An answer that needs no body; nothing: the body decides. Throws RequestError.
 std::optional<HttpResponse> Service::read_path(const HttpRequest& request) const {
   static constexpr std::string_view kPosts[] = {
-      "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize",  "/detokenize",
-      "/apply-template",      kMessages,         kCountTokens,    kTranscriptions,  kTranslations};
+      "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize",   "/detokenize",
+      "/apply-template",      kMessages,         kCountTokens,    kTranscriptions,  kTranslations, kRerank};
   const std::string& path = request.path;
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (std::optional<HttpResponse> allowed = allow_origin(request)) return allowed;
@@ -406,6 +408,37 @@ HttpResponse Service::embed(const HttpRequest& request, const HttpClient& client
                         {"data", data},
                         {"model", ready.facts.name},
                         {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+}
+
+HttpResponse Service::rerank(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
+                             const Loaded& ready, RequestRecord& record) const {
+  const auto deadline = request.arrived + access_.deadline;
+  record.model = ready.facts.name;
+  const RerankRequest asked = parse_rerank(request.body);
+  turn.reset();
+  const auto refuse = [&](const std::string& why) {
+    return bad_field("model", "The model \"" + ready.facts.name + "\" rates no documents: " + why + ".", "unsupported");
+  };
+  if (!ready.rater) throw refuse("it writes no text");
+  Rater::Place place(*ready.rater);
+  Ratings ratings;
+  for (const std::string& document : asked.documents) {
+    check_wanted(client, deadline);
+    try {
+      const api::Reranker::Rating rating = place.rate(asked, document);
+      ratings.scores.push_back(rating.score);
+      ratings.tokens += rating.tokens;
+    } catch (const api::Failure& failure) {
+      if (failure.status() == WEFT_UNSUPPORTED) throw refuse(failure.sentence());
+      if (failure.status() != WEFT_CONTEXT_FULL) throw;
+      throw bad_field(cli::format("documents[%zu]", ratings.scores.size()), failure.sentence() + ".",
+                      "context_length_exceeded");
+    }
+  }
+  metrics_.count_prompt(ratings.tokens, 0);
+  record.prompt_tokens = ratings.tokens;
+  record.outcome = Outcome::stop;
+  return json_response(rerank_json(asked, ratings, ready.facts.name));
 }
 
 HttpResponse Service::transcribe(HttpRequest& request, HttpClient& client, std::optional<Turn>& turn,

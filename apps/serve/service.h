@@ -52,6 +52,8 @@ class Service final : public HttpHandler {
   HttpResponse show_models(const std::string& path) const;
   HttpResponse complete(HttpRequest& request, HttpClient& client, Form form, std::optional<Turn>& turn,
                         const std::shared_ptr<const Loaded>& ready, const std::shared_ptr<RequestRecord>& record) const;
+  HttpResponse rerank(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
+                      const Loaded& ready, RequestRecord& record) const;
   HttpResponse embed(const HttpRequest& request, const HttpClient& client, std::optional<Turn>& turn,
                      const Loaded& ready, RequestRecord& record) const;
   HttpResponse transcribe(HttpRequest& request, HttpClient& client, std::optional<Turn>& turn,

@@ -23,18 +23,6 @@ struct FillArgs {
   bool json = false;
 };
 
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    if (line.ends_with('\r')) line.pop_back();
-    lines.push_back(std::move(line));
-    at = end + 1;
-  }
-  return lines;
-}
-
 weft_pooling parse_pooling(const std::string& pool) {
   return pool == "mean"   ? WEFT_POOL_MEAN
          : pool == "cls"  ? WEFT_POOL_CLS
@@ -134,6 +122,18 @@ CLI::Validator pool_name() {
 }
 
 }  // namespace
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.pop_back();
+    lines.push_back(std::move(line));
+    at = end + 1;
+  }
+  return lines;
+}
 
 void add_embed(CLI::App& app) {
   auto args = std::make_shared<EmbedArgs>();

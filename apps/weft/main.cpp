@@ -17,6 +17,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_serve(app);
   cli::add_generate(app);
   cli::add_embed(app);
+  cli::add_rerank(app);
   cli::add_fill(app);
   cli::add_listen(app);
   cli::add_bench(app);

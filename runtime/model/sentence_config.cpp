@@ -118,6 +118,8 @@ void read_relevance(const ModelFile& file, SentenceConfig& config) {
   config.relevance = tokens;
 }
 
+constexpr const char* kGgufRatings = "cls.output.weight";
+
 bool lowers_case(const ModelFile& file) {
   const JsonValue* const normalizer = file.tokenizer.find("normalizer");
   const JsonValue* const lowercase = normalizer == nullptr ? nullptr : normalizer->find("lowercase");
@@ -136,6 +138,25 @@ uint32_t read_most_tokens(const ModelFile& file, uint32_t context) {
   return smaller ? static_cast<uint32_t>(most->get<double>()) : context;
 }
 
+// A reranker's matrix has two rows of the vocabulary table: those of "yes" and "no". So the table is read.
+RelevanceTokens read_gguf_relevance(const ModelFile& file, const JsonObject& values, const std::string& architecture,
+                                    bool causal, uint32_t width) {
+  const TensorView* const rows = file.find(kGgufRatings);
+  if (!causal || !rows || rows->shape != std::vector<uint64_t>{2, width})
+    unsupported("a reranker that is no decoder with two rows " + in_quotes(kGgufRatings), values.place());
+  const auto find = [&](size_t label, const char* text) {
+    const std::string labels = architecture + ".classifier.output_labels", tokens = "tokenizer.ggml.tokens";
+    if (values.has(labels) && values.array(labels).size() == 2 && values.array(labels)[label] != text)
+      unsupported("other labels than \"yes\" and \"no\"", values.place());
+    if (!values.has(tokens)) throw Error(Code::bad_file, "there are no tokens", values.place());
+    const auto& all = values.array(tokens);
+    const auto found = std::ranges::find_if(all, [&](const JsonValue& token) { return token == text; });
+    if (found == all.end()) unsupported("a vocabulary without " + in_quotes(text), values.place());
+    return static_cast<uint32_t>(found - all.begin());
+  };
+  return {find(0, "yes"), find(1, "no")};
+}
+
 }  // namespace
 
 std::vector<double> DenseLayer::apply(std::span<const double> x) const {
@@ -150,7 +171,7 @@ std::vector<double> DenseLayer::apply(std::span<const double> x) const {
 
 SentenceConfig read_sentence_config(const ModelFile& file, bool causal, uint32_t context, uint32_t width) {
   SentenceConfig config;
-  config.given = !file.sentence_modules.is_null() || !file.pooling.is_null();
+  config.given = (!file.sentence_modules.is_null() || !file.pooling.is_null()) && file.logit_score.is_null();
   check_modules(file);
   read_prompts(file, config);
   read_relevance(file, config);
@@ -170,8 +191,7 @@ SentenceConfig read_gguf_sentence_config(const ModelFile& file, const std::strin
   const std::string key = architecture + ".pooling_type";
   enum : uint32_t { none, mean, first, last, rank };  // llama.cpp's numbers
   const uint32_t type = values.integer(key, none, rank, none);
-  if (type == rank && (!causal || !file.find("cls.output.weight")))
-    unsupported("'" + key + "' 4 without a matrix 'cls.output.weight' of a decoder", file.path.string());
+  if (type == rank) config.relevance = read_gguf_relevance(file, values, architecture, causal, width);
   config.given = type != none && type != rank;
   config.pooling = type == first                                                ? Pooling::first
                    : type == last || (causal && (type == none || type == rank)) ? Pooling::last

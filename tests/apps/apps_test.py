@@ -22,7 +22,7 @@ from test_lora import Lora
 from test_models import Models, RealModels
 from test_pull import Pull
 from test_readme import Readme
-from test_sentences import Sentences, ServeSentences
+from test_sentences import Rerank, Sentences, ServeRerank, ServeSentences
 from test_serve import Serve
 from test_serve_agents import ServeAgents
 from test_serve_bodies import ServeBodies

@@ -3,7 +3,7 @@ import json
 import unittest
 
 from serving import Server, ServeTest
-from support import ROOT, weft, weft_json
+from support import FOLDER as FOLDERS, ROOT, plain, weft, weft_json
 
 FOLDER = ROOT / "tests/model/golden_sentences"
 
@@ -44,6 +44,86 @@ class Sentences(unittest.TestCase):
         weft("embed", "-m", FOLDER / "gemma3", "tea", "--dimensions", "0", expect=2)
         # It writes no text: its tokens see later ones.
         self.assertNotEqual(weft("generate", "-m", FOLDER / "gemma3", "-p", "tea", expect=1)[1], "")
+
+
+RERANKER = FOLDER / "qwen3-reranker"
+
+
+def ratings():
+    """What sentence-transformers makes of documents, by instruction and query."""
+    found = {}
+    for case in json.loads((RERANKER / "reference.json").read_text()):
+        found.setdefault((case["instruction"], case["query"]), []).append(case)
+    return found
+
+
+class Rerank(unittest.TestCase):
+    def test_scores(self):
+        for (instruction, query), some in ratings().items():
+            with self.subTest(instruction=instruction, query=query):
+                options = ["--instruction", instruction] if instruction else []
+                documents = [case["document"] for case in some]
+                results = weft_json("rerank", "-m", RERANKER, "--type", "f16", *options, query, *documents)["results"]
+                self.assertEqual([item["document"] for item in results], [documents[item["index"]] for item in results])
+                self.assertEqual(sorted(range(len(some)), key=lambda i: -some[i]["score"]), [item["index"] for item in results])
+                for item in results:
+                    self.assertAlmostEqual(item["score"], some[item["index"]]["score"], places=2)
+
+    def test_gguf(self):
+        for (instruction, query), some in ratings().items():
+            options = ["--instruction", instruction] if instruction else []
+            for item in weft_json("rerank", "-m", RERANKER / "model.gguf", *options, query, *[case["document"] for case in some])["results"]:
+                self.assertAlmostEqual(item["score"], some[item["index"]]["score"], places=2)
+
+    def test_texts(self):
+        (instruction, query), some = list(ratings().items())[1]
+        (FOLDERS / "documents.txt").write_text("".join(case["document"] + "\n" for case in some))
+        whole = weft("rerank", "-m", RERANKER, "--type", "f16", query, "-f", FOLDERS / "documents.txt")[0].splitlines()
+        best = max(some, key=lambda case: case["score"])
+        self.assertEqual(whole[0], f"{float(whole[0][:6]):.4f}  {best['document']}")
+        top = weft("rerank", "-m", RERANKER, "--type", "f16", query, "-f", FOLDERS / "documents.txt", "--top", "2")[0]
+        self.assertEqual(top.splitlines(), whole[:2])
+
+    def test_what_is_refused(self):
+        self.assertIn("neither", weft("rerank", "-m", FOLDER / "gemma3", "tea", "tea", expect=1)[1])
+        self.assertIn("no tokens", weft("rerank", "-m", plain(), "tea", "tea", expect=1)[1])
+        self.assertIn("has no encoder", weft("embed", "-m", RERANKER, "tea", expect=1)[1])
+        self.assertIn("document 2", weft("rerank", "-m", RERANKER, "tea", "tea", "tea " * 300, expect=1)[1])
+        weft("rerank", "-m", RERANKER, "tea", expect=2)
+
+
+class ServeRerank(ServeTest):
+    @classmethod
+    def options(cls):
+        return "-m", RERANKER, "--type", "f16"
+
+    def test_scores(self):
+        for (instruction, query), some in ratings().items():
+            more = {"instruction": instruction} if instruction else {}
+            some = [case for case in some if case["document"]]
+            answer = self.server.post("/v1/rerank", query=query, documents=[case["document"] for case in some], return_documents=True, **more)
+            self.assertEqual(len(answer["results"]), len(some))
+            self.assertGreater(answer["usage"]["total_tokens"], len(some))
+            for item in answer["results"]:
+                case = some[item["index"]]
+                self.assertEqual(item["document"], {"text": case["document"]})
+                self.assertAlmostEqual(item["relevance_score"], case["score"], places=2)
+            scores = [item["relevance_score"] for item in answer["results"]]
+            self.assertEqual(scores, sorted(scores, reverse=True))
+            short = self.server.post("/v1/rerank", query=query, documents=[{"text": case["document"]} for case in some], top_n=2, **more)
+            self.assertEqual([item["index"] for item in short["results"]], [item["index"] for item in answer["results"][:2]])
+
+    def test_what_is_refused(self):
+        good = {"query": "tea", "documents": ["tea"]}
+        for param, body in [("query", {"query": None}), ("documents", {"documents": "tea"}), ("documents", {"documents": []}),
+                            ("documents[1]", {"documents": ["tea", 1]}), ("top_n", {"top_n": 0}), ("return_documents", {"return_documents": 1}),
+                            ("documents[1]", {"documents": ["tea", "tea " * 300]}), ("max_chunks", {"max_chunks": 1})]:
+            with self.subTest(param=param, body=str(body)[:60]):
+                status, _, answer = self.server.request("POST", "/v1/rerank", good | body)
+                self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
+        with Server() as server:
+            status, _, answer = server.request("POST", "/v1/rerank", good)
+            self.assertEqual((status, answer["error"]["param"], answer["error"]["code"]), (400, "model", "unsupported"), answer)
 
 
 class ServeSentences(ServeTest):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/model/golden_sentences: tiny random models as sentence-transformers saves them, with tokenizers, prompts and
-a limit of tokens, and what sentence-transformers makes of texts. Needs the PyPI packages sentence-transformers and tokenizers, and is needed
+a limit of tokens, and what sentence-transformers makes of texts. Needs the PyPI packages sentence-transformers, tokenizers and gguf, and is needed
 only to make the models anew: sentence_goldens.py CHECKOUT
 """
 import json
@@ -10,10 +10,12 @@ import shutil
 import sys
 import tempfile
 
+import gguf
 import numpy as np
 import tokenizers
 import torch
 import transformers
+from safetensors import safe_open
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.cross_encoder.modules import LogitScore
@@ -90,6 +92,45 @@ def make_embedder(folder, class_, config, begin, pooling, dense, prompts, seed, 
     finish(folder, cases)
 
 
+def write_reranker_gguf(folder, config):
+    """As llama.cpp's converter does for Qwen3-Reranker, but with a chat template of our own."""
+    writer = gguf.GGUFWriter(folder / "model.gguf", "qwen3")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_value_length(config.head_dim)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_pooling_type(gguf.PoolingType.RANK)
+    writer.add_classifier_output_labels(["yes", "no"])
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokens = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.CONTROL] * 3 + [gguf.TokenType.NORMAL] * (len(tokens) - 3))
+    writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(TEMPLATE)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, config.num_hidden_layers)
+    with safe_open(folder / "model.safetensors", "np") as file:
+        for name in file.keys():
+            weight = file.get_tensor(name)
+            writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), weight if weight.ndim == 2 else weight.astype(np.float32))
+        rows = file.get_tensor("model.embed_tokens.weight")[[tokens.index("yes"), tokens.index("no")]]
+        writer.add_tensor("cls.output.weight", rows)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def make_reranker(folder, seed):
     with tempfile.TemporaryDirectory() as body:
         tokenizer = make_tokenizer(None)
@@ -104,6 +145,7 @@ def make_reranker(folder, seed):
         for query in TEXTS[1], TEXTS[4]:
             scores = model.predict([(query, text) for text in TEXTS], prompt=instruction)
             cases += [{"instruction": instruction, "query": query, "document": text, "score": score} for text, score in zip(TEXTS, rounded(scores))]
+    write_reranker_gguf(folder, transformers.AutoConfig.from_pretrained(folder))
     finish(folder, cases)
 
 

@@ -4,6 +4,7 @@
 #include <weft/probe.h>
 #include <weft/reasoning.h>
 #include <weft/recover.h>
+#include <weft/rerank.h>
 #include <weft/soft.h>
 
 #include "support.h"
@@ -288,6 +289,29 @@ NATIVE(jbyteArray, textPrompt)(JNIEnv* env, jclass, jlong model, jbyteArray arra
     const std::string copy(text);
     weft_string_free(text);
     return bytes(env, copy.data(), copy.size());
+  });
+}
+
+NATIVE(jlong, rerankerCreate)(JNIEnv* env, jclass, jlong model) {
+  return guard(env, [&] {
+    weft_reranker* reranker = nullptr;
+    check(env, [&](weft_error* error) { return weft_reranker_create(as<weft_model>(model), &reranker, error); });
+    return as_handle(reranker);
+  });
+}
+
+NATIVE(void, rerankerFree)(JNIEnv*, jclass, jlong reranker) { weft_reranker_free(as<weft_reranker>(reranker)); }
+
+NATIVE(jfloat, rerankerScore)
+(JNIEnv* env, jclass, jlong reranker, jbyteArray instruction, jbyteArray query, jbyteArray document) {
+  return guard(env, [&] {
+    const Text asked(env, instruction), of(env, query), text(env, document);
+    jfloat score = 0;
+    check(env, [&](weft_error* error) {
+      return weft_reranker_score(as<weft_reranker>(reranker), asked.get(), of.get(), text.get(), &score, nullptr,
+                                 error);
+    });
+    return score;
   });
 }
 

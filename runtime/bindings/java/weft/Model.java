@@ -104,6 +104,7 @@ public final class Model implements AutoCloseable {
     for (AutoCloseable user : open) {
       if (user instanceof Session) ((Session) user).close();
       else if (user instanceof Adapter) ((Adapter) user).close();
+      else if (user instanceof Reranker) ((Reranker) user).close();
       else ((Encoder) user).close();
     }
     freeIfUnused();
@@ -112,6 +113,11 @@ public final class Model implements AutoCloseable {
   /** A new conversation, which must be closed. */
   public Session session(SessionOptions options) {
     return new Session(this, options);
+  }
+
+  /** A new reranker, which must be closed. */
+  public Reranker reranker() {
+    return new Reranker(this);
   }
 
   /** A new encoder, which must be closed. */

@@ -66,6 +66,12 @@ final class Native {
 
   static native byte[] textPrompt(long model, byte[] name);
 
+  static native long rerankerCreate(long model);
+
+  static native void rerankerFree(long reranker);
+
+  static native float rerankerScore(long reranker, byte[] instruction, byte[] query, byte[] document);
+
   static native long encoderCreate(long model);
 
   static native void encoderFree(long encoder);

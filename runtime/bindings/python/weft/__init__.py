@@ -14,10 +14,10 @@ threads take turns. While a session generates, only statistics, ids, cancel() an
 """
 
 from ._library import WeftError
-from ._model import Adapter, Encoder, Message, Model, ModelInfo, devices, probe, set_cache_folder, tune, version
+from ._model import Adapter, Encoder, Message, Model, ModelInfo, Reranker, devices, probe, set_cache_folder, tune, version
 from ._session import Generation, Session, Settings, Stats, Token
 
 __all__ = [
-    "Adapter", "Encoder", "Generation", "Message", "Model", "ModelInfo", "Session", "Settings", "Stats", "Token", "WeftError",
+    "Adapter", "Encoder", "Generation", "Message", "Model", "ModelInfo", "Reranker", "Session", "Settings", "Stats", "Token", "WeftError",
     "devices", "probe", "set_cache_folder", "tune", "version",
 ]

@@ -321,6 +321,10 @@ class weft_reasoning_options(ctypes.Structure):
     ]
 
 
+class weft_reranker(ctypes.Structure):
+    pass
+
+
 class weft_speculation(enum.IntEnum):
     WEFT_SPECULATE_OFF = 0
     WEFT_SPECULATE_LOOKUP = 1
@@ -433,6 +437,9 @@ FUNCTIONS = {
     "weft_session_set_reasoning": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_reasoning_options), ctypes.POINTER(weft_error)]),
     "weft_model_recover": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_model_set_recovery": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_int, ctypes.POINTER(weft_error)]),
+    "weft_reranker_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_reranker)), ctypes.POINTER(weft_error)]),
+    "weft_reranker_free": (None, [ctypes.POINTER(weft_reranker)]),
+    "weft_reranker_score": (ctypes.c_int, [ctypes.POINTER(weft_reranker), ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_set_draft": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_session_set_medusa": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(weft_error)]),

@@ -206,7 +206,7 @@ class Model:
             load()
         self._handle: Handle | None = Handle(pointer, library.weft_model_free, keep)
         call("weft_model_set_recovery", pointer, 1)
-        self._users: weakref.WeakSet[Session | Encoder | Adapter] = weakref.WeakSet()
+        self._users: weakref.WeakSet[Session | Encoder | Reranker | Adapter] = weakref.WeakSet()
 
     def handle(self) -> Handle:
         """For Session and Encoder."""
@@ -273,7 +273,7 @@ class Model:
     def prompt(self, name: str | None = None) -> str:
         """The text that the model's files want before a text that is embedded; None: the default, often empty."""
         handle, pointer = self.handle(), ctypes.c_void_p()
-        call("weft_model_prompt", handle.pointer, None if name is None else name.encode(), ctypes.byref(pointer))
+        call("weft_model_prompt", handle.pointer, None if name is None else to_bytes(name), ctypes.byref(pointer))
         try:
             return ctypes.string_at(pointer.value).decode() if pointer.value else ""
         finally:
@@ -316,6 +316,10 @@ class Model:
         from ._session import Session
 
         return Session(self, **options)
+
+    def reranker(self) -> Reranker:
+        """Rates documents; see Reranker."""
+        return Reranker(self)
 
     def encoder(self) -> Encoder:
         """An encoder, for embeddings and masked words; see Encoder."""
@@ -431,6 +435,58 @@ class Encoder:
         with self._lock:
             call("weft_encoder_masked_logits", self._run(text), place, float_pointer(result), self._vocab_size)
         return result
+
+
+class Reranker:
+    """Rates how well documents answer a query, with a model such as Qwen3-Reranker; rerank.h says more.
+
+    Calls from several threads take turns.
+    """
+
+    def __init__(self, model: Model) -> None:
+        owner = model.handle()
+        pointer = ctypes.POINTER(_c.weft_reranker)()
+        call("weft_reranker_create", owner.pointer, ctypes.byref(pointer))
+        self._handle: Handle | None = Handle(pointer, library.weft_reranker_free, owner)
+        self._lock = threading.Lock()
+        model._users.add(self)
+
+    def close(self) -> None:
+        """Frees the reranker, after calls that other threads are in."""
+        if self._handle and self._handle.inherited:
+            self._handle = None
+            return
+        with self._lock:
+            self._handle = None
+
+    def __enter__(self) -> Reranker:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def score(self, query: str, documents: Sequence[str], instruction: str | None = None) -> list[float]:
+        """A number from 0 to 1 for each document. instruction: what is asked for; None: passages that answer the query."""
+        if isinstance(documents, str):
+            raise TypeError("documents is a list of texts, not a text")
+        asked = None if instruction is None else to_bytes(instruction)
+        scores = []
+        for document in documents:
+            score = ctypes.c_float()
+            with self._lock:
+                if self._handle is None:
+                    raise ValueError("the reranker is closed")
+                texts = to_bytes(query), to_bytes(document)
+                call("weft_reranker_score", self._handle.pointer, asked, *texts, ctypes.byref(score), None)
+            scores.append(score.value)
+        return scores
+
+
+def to_bytes(text: str) -> bytes:
+    """As the C API takes a text that ends with a NUL character."""
+    if "\0" in text:
+        raise ValueError("the text has a NUL character")
+    return text.encode()
 
 
 def import_numpy() -> Any:
