@@ -454,7 +454,7 @@ HttpResponse Service::transcribe(HttpRequest& request, HttpClient& client, std::
   turn.reset();
   const auto task = std::make_shared<Transcriber::Task>(*ready->transcriber, std::move(asked));
   if (!task->request().stream) {
-    const Transcript transcript = task->hear([&](const auto&) { check_wanted(client, deadline); });
+    const Transcript transcript = task->hear([](const auto&) {}, [&] { check_wanted(client, deadline); });
     record->outcome = Outcome::stop;
     return transcript_response(task->request(), transcript);
   }
@@ -464,10 +464,9 @@ HttpResponse Service::transcribe(HttpRequest& request, HttpClient& client, std::
           {},
           [task, ready, record, deadline, &client] {
             try {
-              const Transcript transcript = task->hear([&](const Transcript::Segment& segment) {
-                client.write(delta_event(segment));
-                check_wanted(client, deadline);
-              });
+              const Transcript transcript =
+                  task->hear([&](const Transcript::Segment& segment) { client.write(delta_event(segment)); },
+                             [&] { check_wanted(client, deadline); });
               record->outcome = Outcome::stop;
               return client.write(done_event(transcript));
             } catch (...) {

@@ -119,16 +119,14 @@ TranscriptionRequest parse_transcription(const std::vector<FormPart>& form, bool
 Transcriber::Task::Task(Transcriber& transcriber, TranscriptionRequest request)
     : transcriber_(transcriber), request_(std::move(request)), place_(transcriber.line_) {
   try {
-    cli::Recording recording = cli::decode_recording(request_.file, "file", kLongestRecording);
-    std::string().swap(request_.file);
-    request_.options.samples_per_second = recording.rate;
-    samples_ = std::move(recording.samples);
+    request_.options.samples_per_second = cli::check_recording(request_.file, "file", kLongestRecording);
   } catch (const api::Failure& failure) {
     throw bad_field("file", failure.sentence() + ".", "invalid_value");
   }
 }
 
-Transcript Transcriber::Task::hear(const std::function<void(const Transcript::Segment&)>& on_segment) {
+Transcript Transcriber::Task::hear(const std::function<void(const Transcript::Segment&)>& on_segment,
+                                   const std::function<void()>& check) {
   return place_.run(transcriber_.model_, [&] {
     Transcript transcript;
     std::exception_ptr stopped;
@@ -142,14 +140,20 @@ Transcript Transcriber::Task::hear(const std::function<void(const Transcript::Se
       return !stopped;
     };
     try {
-      transcriber_.listener_.listen(samples_, request_.options, keep);
+      cli::RecordingFile file(request_.file, "file", kLongestRecording);
+      transcriber_.listener_.begin(request_.options, keep);
+      for (const std::vector<float>* samples = &file.next(); !samples->empty(); samples = &file.next()) {
+        check();
+        transcriber_.listener_.feed(*samples);
+      }
+      transcriber_.listener_.finish();
+      transcript.duration = file.seconds();
     } catch (const api::Failure& failure) {
       if (stopped) std::rethrow_exception(stopped);
       if (failure.status() == WEFT_INVALID_ARGUMENT) throw bad_field("language", failure.sentence() + ".");
       throw;
     }
     transcript.language = transcriber_.listener_.language();
-    transcript.duration = static_cast<double>(samples_.size()) / request_.options.samples_per_second;
     return transcript;
   });
 }

@@ -52,16 +52,16 @@ class Transcriber {
    public:
     // Throws RequestError for a file that is no recording, and Unavailable. The transcriber outlives it.
     Task(Transcriber& transcriber, TranscriptionRequest request);
-    // Waits for its turn. on_segment: called with each stretch of speech; ends the task by what it throws. Throws as
-    // Line::Place does.
-    Transcript hear(const std::function<void(const Transcript::Segment&)>& on_segment);
+    // Waits for its turn. on_segment: called with each stretch of speech; check: often. Each ends the task by what it
+    // throws. Throws as Line::Place does.
+    Transcript hear(const std::function<void(const Transcript::Segment&)>& on_segment,
+                    const std::function<void()>& check);
     const TranscriptionRequest& request() const { return request_; }
 
    private:
     Transcriber& transcriber_;
     TranscriptionRequest request_;
     Line::Place place_;
-    std::vector<float> samples_;
   };
 
   void close() { line_.close(); }

@@ -14,6 +14,13 @@
 #include "common.h"
 
 namespace weft::cli {
+
+// The bytes of a file, with a place, for libsndfile.
+struct RecordingBytes {
+  const std::string& bytes;
+  sf_count_t place = 0;
+};
+
 namespace {
 
 constexpr std::uint32_t kLongest = 4 * 3600;  // seconds
@@ -24,12 +31,6 @@ constexpr int kMostChannels = 64, kMostRate = 768000;
                                  const std::string& hint = {}) {
   throw api::Failure(status, sentence, path == "-" ? "stdin" : path, hint);
 }
-
-// The bytes of a file, with a place, for libsndfile.
-struct RecordingBytes {
-  const std::string& bytes;
-  sf_count_t place = 0;
-};
 
 sf_count_t length_of(void* user) { return static_cast<sf_count_t>(static_cast<RecordingBytes*>(user)->bytes.size()); }
 sf_count_t place_of(void* user) { return static_cast<RecordingBytes*>(user)->place; }
@@ -106,35 +107,64 @@ bool is_raw(const std::string& bytes) {
 
 }  // namespace
 
-Recording decode_recording(const std::string& bytes, const std::string& path, std::uint32_t longest) {
-  RecordingBytes file = {bytes};
+struct RecordingFile::Impl {
+  RecordingBytes bytes;
+  std::string place;
+  std::uint32_t longest;
   SF_INFO info = {};
-  const Sound sound = open_recording(file, info);
-  if (!sound)
-    fail_recording(WEFT_BAD_FILE, path, std::string("it is no recording: ") + sf_strerror(nullptr),
+  Sound sound{nullptr, sf_close};
+  std::vector<float> block, samples;
+  std::size_t count = 0;  // samples so far
+};
+
+RecordingFile::RecordingFile(const std::string& bytes, std::string place, std::uint32_t longest)
+    : impl_(new Impl{{bytes}, std::move(place), longest}) {
+  Impl& f = *impl_;
+  f.sound = open_recording(f.bytes, f.info);
+  if (!f.sound)
+    fail_recording(WEFT_BAD_FILE, f.place, std::string("it is no recording: ") + sf_strerror(nullptr),
                    "WAV, FLAC, Ogg and MP3 files are read");
-  if (info.channels < 1 || info.channels > kMostChannels || info.samplerate < 1000 || info.samplerate > kMostRate)
-    fail_recording(WEFT_UNSUPPORTED, path,
-                   "it has " + std::to_string(info.channels) + " channels and " + std::to_string(info.samplerate) +
+  if (f.info.channels < 1 || f.info.channels > kMostChannels || f.info.samplerate < 1000 ||
+      f.info.samplerate > kMostRate)
+    fail_recording(WEFT_UNSUPPORTED, f.place,
+                   "it has " + std::to_string(f.info.channels) + " channels and " + std::to_string(f.info.samplerate) +
                        " samples a second",
                    "1 to 64 channels and 1000 to 768000 samples a second are read");
-  const auto channels = static_cast<std::size_t>(info.channels);
+}
+
+RecordingFile::~RecordingFile() = default;
+
+std::uint32_t RecordingFile::rate() const { return static_cast<std::uint32_t>(impl_->info.samplerate); }
+double RecordingFile::seconds() const { return static_cast<double>(impl_->count) / rate(); }
+
+const std::vector<float>& RecordingFile::next() {
   constexpr std::size_t kBlock = 1 << 14;
-  std::vector<float> samples, block(kBlock * channels);
-  for (sf_count_t count; (count = sf_readf_float(sound.get(), block.data(), kBlock)) > 0;) {
-    for (std::size_t frame = 0; frame < static_cast<std::size_t>(count); ++frame) {
-      float sum = 0;
-      for (std::size_t channel = 0; channel < channels; ++channel) sum += block[frame * channels + channel];
-      samples.push_back(sum / static_cast<float>(channels));
-      if (!std::isfinite(samples.back()))
-        fail_recording(WEFT_BAD_FILE, path, "sample " + std::to_string(samples.size() - 1) + " is not finite");
-    }
-    check_duration(samples.size(), info.samplerate, longest, path);
+  Impl& f = *impl_;
+  const auto channels = static_cast<std::size_t>(f.info.channels);
+  f.block.resize(kBlock * channels);
+  f.samples.clear();
+  const sf_count_t count = sf_readf_float(f.sound.get(), f.block.data(), kBlock);
+  for (std::size_t frame = 0; frame < static_cast<std::size_t>(std::max<sf_count_t>(count, 0)); ++frame) {
+    float sum = 0;
+    for (std::size_t channel = 0; channel < channels; ++channel) sum += f.block[frame * channels + channel];
+    f.samples.push_back(sum / static_cast<float>(channels));
+    if (!std::isfinite(f.samples.back()))
+      fail_recording(WEFT_BAD_FILE, f.place, "sample " + std::to_string(f.count + frame) + " is not finite");
   }
-  if (sf_error(sound.get()) != SF_ERR_NO_ERROR)
-    fail_recording(WEFT_BAD_FILE, path, std::string("it is damaged: ") + sf_strerror(sound.get()));
-  if (samples.empty()) fail_recording(WEFT_BAD_FILE, path, "it has no samples");
-  return {static_cast<std::uint32_t>(info.samplerate), std::move(samples)};
+  f.count += f.samples.size();
+  check_duration(f.count, f.info.samplerate, f.longest, f.place);
+  if (!f.samples.empty()) return f.samples;
+  if (sf_error(f.sound.get()) != SF_ERR_NO_ERROR)
+    fail_recording(WEFT_BAD_FILE, f.place, std::string("it is damaged: ") + sf_strerror(f.sound.get()));
+  if (f.count == 0) fail_recording(WEFT_BAD_FILE, f.place, "it has no samples");
+  return f.samples;
+}
+
+std::uint32_t check_recording(const std::string& bytes, const std::string& place, std::uint32_t longest) {
+  RecordingFile file(bytes, place, longest);
+  while (!file.next().empty()) {
+  }
+  return file.rate();
 }
 
 double read_recording(const std::string& path, const std::function<void(std::uint32_t rate)>& begin,
@@ -147,11 +177,11 @@ double read_recording(const std::string& path, const std::function<void(std::uin
   if (bytes.empty()) fail_recording(WEFT_BAD_FILE, path, "it is empty");
   if (path != "-" || !is_raw(bytes)) {
     while (more) more = read_stdin(bytes);
-    const Recording recording = decode_recording(bytes, path, kLongest);
-    std::string().swap(bytes);
-    begin(recording.rate);
-    feed(recording.samples);
-    return recording.seconds();
+    check_recording(bytes, path, kLongest);  // all of it, before a word of it is told
+    RecordingFile file(bytes, path, kLongest);
+    begin(file.rate());
+    for (const std::vector<float>* samples = &file.next(); !samples->empty(); samples = &file.next()) feed(*samples);
+    return file.seconds();
   }
   begin(WEFT_SAMPLES_PER_SECOND);
   std::size_t count = 0;

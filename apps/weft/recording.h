@@ -3,25 +3,37 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace weft::cli {
 
-struct Recording {
-  std::uint32_t rate = 0;  // samples a second
-  std::vector<float> samples;
+// A WAV, FLAC, Ogg, MP3 or other file of any rate and number of channels, whose mean is taken. It is decoded block by
+// block: a small file may hold hours of silence.
+class RecordingFile {
+ public:
+  // bytes outlive it. place: its name, for errors; longest: seconds. Throws api::Failure for bytes that are no such
+  // file.
+  RecordingFile(const std::string& bytes, std::string place, std::uint32_t longest);
+  ~RecordingFile();
 
-  double seconds() const { return static_cast<double>(samples.size()) / rate; }
+  std::uint32_t rate() const;  // samples a second
+  // The next samples; empty at the end. Throws api::Failure for a file that is damaged, too long or without samples.
+  const std::vector<float>& next();
+  double seconds() const;  // of the samples so far
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
-// Decodes a WAV, FLAC, Ogg, MP3 or other file of any rate and number of channels, whose mean is taken. place: its name,
-// for errors; longest: seconds. Throws api::Failure for a file that is damaged or too long.
-Recording decode_recording(const std::string& bytes, const std::string& place, std::uint32_t longest);
+// Reads to the end, and throws as RecordingFile. Returns the rate.
+std::uint32_t check_recording(const std::string& bytes, const std::string& place, std::uint32_t longest);
 
 // Reads a file of at most four hours; "-": stdin. Calls begin with its rate, then feed with samples. Bytes of stdin
 // that are no such file are samples themselves, which are fed as they come: 16 bits, little-endian, one channel, 16000
-// a second. Throws as decode_recording, and for a file that cannot be read. Returns the duration in seconds.
+// a second. Throws as RecordingFile, and for a file that cannot be read. Returns the duration in seconds.
 double read_recording(const std::string& path, const std::function<void(std::uint32_t rate)>& begin,
                       const std::function<void(const std::vector<float>&)>& feed);
 
