@@ -25,11 +25,19 @@ class Resampler {
  private:
   std::span<const float> take(size_t known);
   double kernel(double zeros) const;
+  void fill(std::span<double> weights, double fraction) const;
+  std::span<const double> weights(uint32_t remainder);
 
   uint32_t rate_;
   double cutoff_;              // of the lower rate's band, in that of the samples
   size_t reach_;               // samples before and after a place that it takes
   std::vector<double> table_;  // the kernel by its distance from the middle
+  // A place of the output lies `remainder` / kSampleRate behind a sample, a multiple of step_. By remainder / step_:
+  // the weights of the samples around such a place, when they have been needed; none if they would take too much
+  // memory.
+  uint32_t step_;
+  std::vector<std::vector<double>> phases_;
+  std::vector<double> one_phase_;
   std::vector<float> samples_, output_;
   size_t first_ = 0, fed_ = 0, given_ = 0;
 };
