@@ -43,6 +43,8 @@ constexpr Subcommand kSubcommands[] = {
     {"serve", "Talk", "weft serve -m smollm2 --port 8081"},
     {"generate", "Talk", "weft generate -p \"Once upon a time\" --max-tokens 100"},
     {"embed", "Encode", "weft embed -m bge-small \"a cat\" \"a dog\" --json"},
+    {"rerank", "Encode",
+     "weft rerank -m qwen3-reranker \"How do I make tea?\" \"Boil some water.\" \"Ferries are ships.\""},
     {"fill", "Encode", "weft fill -m bert-base \"The [MASK] sat on the mat.\""},
     {"listen", "Encode", "weft listen -m whisper-base recording.mp3 --format srt"},
     {"models", "Models and devices", "weft models"},

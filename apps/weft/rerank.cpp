@@ -50,8 +50,7 @@ void add_rerank(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "rerank", "Sort documents by how well they answer a query, with a model such as Qwen3-Reranker");
   command->footer(
-      "Prints the documents, the best first, each after its score: 0 to 1, how likely the model says \"yes\".\n"
-      "Example: weft rerank -m FOLDER \"How do I make tea?\" \"Boil some water.\" \"Ferries are ships.\"");
+      "Prints the documents, the best first, each after its score: 0 to 1, how likely the model says \"yes\".");
   add_model_options(command, args->model);
   command->add_option("QUERY", args->query, "the query")->required();
   command->add_option("DOCUMENT", args->documents, "documents");
