@@ -322,7 +322,7 @@ class Serve(ServeTest):
                 for field in [*api["components"]["schemas"][name]["properties"], "surprise"]:
                     if field in ("metadata", "chat_template_kwargs", "cache_control"):  # any object
                         continue
-                    body = {"messages": user("x"), "prompt": "x", "content": "x", "tokens": [5], "input": "x", "max_tokens": 5}
+                    body = {"messages": user("x"), "prompt": "x", "content": "x", "tokens": [5], "input": "x", "max_tokens": 5, "query": "x", "documents": ["y"]}
                     required = {key: body[key] for key in api["components"]["schemas"][name]["required"]}
                     status, _, answer = self.server.request("POST", path, {**required, field: {"odd": "x"}})
                     self.assertEqual(status, 400, (path, field, answer))
