@@ -429,8 +429,9 @@ TEST(ModelConfig, WhatIsNotRunIsRefused) {
   });
   expect_refusal(Code::bad_file, "layer_types", [] { huggingface({{"layer_types", "full_attention"}}); });
   expect_refusal(Code::unsupported, "use_bidirectional_attention", [] {
-    huggingface({{"model_type", "gemma3_text"}, {"use_bidirectional_attention", true}});
+    huggingface({{"use_bidirectional_attention", true}});
   });
+  EXPECT_TRUE(huggingface({{"model_type", "gemma3_text"}, {"use_bidirectional_attention", true}}).layer_kind.sees_all);
   expect_refusal(Code::unsupported, "longrope", [] { gguf("phi3", {{"rope.scaling.type", "longrope"}}); });
   expect_refusal(Code::bad_file, "key/value heads", [] {
     huggingface({{"model_type", "gpt_neox"}, {"num_key_value_heads", 2}});
