@@ -82,7 +82,7 @@ class SpeechReader {
   SpeechReader(const Model& model, const Tokenizer& tokenizer);
 
   // A recording, in pieces: begin(), feed() as often as there are samples, finish(). feed() and finish() tell segment
-  // by segment; `on_segment` returns false to stop. What is told does not depend on the pieces. The recording ends with
+  // by segment; `on_segment` returns false to stop. The segments do not depend on the pieces. The recording ends with
   // finish(), with a stop, and with an error of anything but the samples.
   // begin() throws Error(invalid_argument) for options that are out of range, and for a language or a translation that
   // the model does not know; the others for samples that are not finite, and without a recording that has begun.

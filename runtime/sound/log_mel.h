@@ -37,7 +37,8 @@ class MelFrames {
   std::unique_ptr<State> state_;
 };
 
-// What the model hears of such frames, about -1 to 1.5: powers more than 80 dB below `loudest` are raised to that.
+// The input that the model hears of such frames, about -1 to 1.5: powers more than 80 dB below `loudest` are raised to
+// that.
 void hear_powers(std::span<const float> powers, float loudest, std::span<float> heard);
 
 }  // namespace weft

@@ -17,7 +17,7 @@ typedef struct weft_listener weft_listener;
 WEFT_API weft_status weft_listener_create(const weft_model* model, weft_listener** listener, weft_error* error);
 WEFT_API void weft_listener_free(weft_listener* listener); /* as weft_session_free */
 
-/* What models hear: mono, 32-bit floats of about -1 to 1. Other rates are brought to this one. */
+/* The samples that models hear: mono, 32-bit floats of about -1 to 1. Other rates are brought to this one. */
 #define WEFT_SAMPLES_PER_SECOND 16000
 
 /* A stretch of speech. The text is valid during the callback only. */
