@@ -71,7 +71,7 @@ TEST_F(PolicyTest, ABoundOnASubmissionsTimeChangesNoTokens) {
       EXPECT_EQ(generate(session, ids(150), kTokens), want);
       EXPECT_EQ(session.score(ids(100)), scores);
       if (policy == Policy::polite) continue;
-      // Whole passes but for the first chunk and the first token, unless a millisecond is too short for one.
+      // Passes are whole but for the first chunk and the first token, unless a millisecond is too short for one.
       const uint64_t submissions = session.queue().submissions();
       EXPECT_GE(submissions, 2 * 7 + kTokens - 2);
       if (milliseconds == 1) continue;
