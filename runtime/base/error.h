@@ -1,5 +1,5 @@
 // The one way things fail inside Weft: an exception with a code, a sentence, a place and a hint.
-// It never leaves the library: the C API (runtime/capi.cpp) turns it into a weft_error.
+// It never leaves the library: the C API (runtime/capi) turns it into a weft_error.
 #pragma once
 
 #include <exception>

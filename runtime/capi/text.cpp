@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/json_digits.h"
-#include "capi.h"
+#include "capi/handles.h"
 #include "chat/notations.h"
 #include "weft/reasoning.h"
 

@@ -1,7 +1,7 @@
 // The C API: guessing tokens ahead.
 #include "weft/speculate.h"
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "session/draft_model.h"
 #include "session/lookup.h"
 #include "session/medusa.h"

@@ -1,6 +1,5 @@
-// The C API: models and text. Devices are in capi_probe.cpp, sessions are in capi_session.cpp, keep-lists in
-// capi_vocab.cpp.
-#include "capi.h"
+// The C API of models and text. Devices are in probe.cpp, sessions in session.cpp, keep-lists in vocab.cpp.
+#include "capi/handles.h"
 
 #include <fcntl.h>
 #include <unistd.h>

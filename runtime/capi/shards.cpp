@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/number.h"
-#include "capi.h"
+#include "capi/handles.h"
 #include "ops/bandwidth.h"
 #include "ops/proof.h"
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "session/speech.h"
 #include "sound/log_mel.h"
 

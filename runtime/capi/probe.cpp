@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "gpu/device.h"
 #include "gpu/memory_map.h"
 #include "gpu/plan_fields.h"

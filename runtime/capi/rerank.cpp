@@ -2,7 +2,7 @@
 #include <cmath>
 #include <optional>
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "model/encoder.h"
 #include "model/table_rows.h"
 #include "weft/rerank.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/quote.h"
-#include "capi.h"
+#include "capi/handles.h"
 #include "model/encoder.h"
 
 using namespace weft;

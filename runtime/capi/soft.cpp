@@ -1,7 +1,7 @@
 // The C API: soft tokens, and rows of the vocabulary table.
 #include "weft/soft.h"
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "model/table_rows.h"
 
 using namespace weft;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "model/image_encoder.h"
 
 using namespace weft;

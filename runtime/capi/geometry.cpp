@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "model/hidden_states.h"
 #include "model/table_rows.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "capi.h"
+#include "capi/handles.h"
 #include "gpu/tuning.h"
 #include "ops/tune.h"
 

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "base/file.h"
-#include "capi.h"
+#include "capi/handles.h"
 #include "session/batch.h"
 #include "session/profile.h"
 #include "weft/descriptor.h"

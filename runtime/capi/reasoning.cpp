@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "capi.h"
+#include "capi/handles.h"
 
 using namespace weft;
 using namespace weft::capi;

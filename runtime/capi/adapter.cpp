@@ -1,7 +1,7 @@
 // The C API: LoRA adapters.
 #include "weft/adapter.h"
 
-#include "capi.h"
+#include "capi/handles.h"
 
 using namespace weft;
 using namespace weft::capi;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <list>
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "session/continuous_batch.h"
 
 using namespace weft;

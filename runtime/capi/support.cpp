@@ -1,4 +1,4 @@
-#include "capi_support.h"
+#include "capi/support.h"
 
 #include <algorithm>
 #include <cstdlib>

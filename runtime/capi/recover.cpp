@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "format/model_file.h"
 
 using namespace weft;

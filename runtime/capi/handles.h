@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "capi_reasoning.h"
-#include "capi_support.h"
+#include "capi/reasoning.h"
+#include "capi/support.h"
 #include "gpu/choose_device.h"
 #include "grammar/matcher.h"
 #include "model/model.h"

@@ -1,5 +1,5 @@
 // Places of models: the installed one, and those in the user's cache by name.
-#include "capi.h"
+#include "capi/handles.h"
 
 #include <dlfcn.h>
 

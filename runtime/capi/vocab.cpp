@@ -1,7 +1,7 @@
 // The C API: keep-lists.
 #include <span>
 
-#include "capi.h"
+#include "capi/handles.h"
 #include "vocab/keep.h"
 
 using namespace weft;

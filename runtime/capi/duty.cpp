@@ -2,7 +2,7 @@
 #include "weft/duty.h"
 
 #include "base/number.h"
-#include "capi.h"
+#include "capi/handles.h"
 
 using namespace weft;
 using namespace weft::capi;

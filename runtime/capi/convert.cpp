@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "capi_support.h"
+#include "capi/support.h"
 #include "convert/convert.h"
 
 using namespace weft;
