@@ -104,3 +104,7 @@ const char* weft_listener_language(const weft_listener* listener) { return liste
 void weft_listener_cancel(weft_listener* listener) {
   if (listener) listener->reader.cancel();
 }
+
+void weft_listener_clear_cancel(weft_listener* listener) {
+  if (listener) listener->reader.clear_cancel();
+}

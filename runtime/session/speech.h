@@ -97,8 +97,9 @@ class SpeechReader {
   // The language of the recording, or of the last one; empty until it is known.
   const std::string& language() const { return language_; }
   Session& session() { return session_; }
-  void cancel() { session_.cancel(); }           // from anywhere: the recording then ends before its next segment
-  bool cancelled() const { return cancelled_; }  // the last recording was
+  void cancel() { session_.cancel(); }              // from anywhere: the recording then ends before its next segment
+  void clear_cancel() { session_.clear_cancel(); }  // forgets one that came when nothing was heard
+  bool cancelled() const { return cancelled_; }     // the last recording was
 
  private:
   struct Window {

@@ -14,7 +14,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/apps"), os.environ.get("WEFT_WHEEL", str(ROOT / "runtime/bindings/python"))]
 import pages
-from support import ENV, FOLDER, bert, chatty, model, thinks
+import test_listen
+from support import ENV, FOLDER, bert, chatty, model, thinks, weft
 
 os.environ["WEFT_CACHE_DIR"] = ENV["WEFT_CACHE_DIR"]
 LIB = pathlib.Path(os.environ["WEFT_LIBRARY"]).parent
@@ -59,6 +60,7 @@ class Java(unittest.TestCase):
         chatty()
         model("lora", "--lora", 2)
         thinks()
+        (FOLDER / "speech").symlink_to(ROOT / "tests/model/golden_whisper/speech")
         said = java("BindingTest", FOLDER)
         print(said)
         self.assertRegex(said, r"\n\d\d tests, 0 failed\n$")
@@ -87,14 +89,19 @@ class Java(unittest.TestCase):
             self.assertEqual(again.ids, rest.ids)
 
     def test_programs_of_the_page(self):
-        blocks = [block for block in pages.blocks(ROOT / "docs/embedding.md") if block.language == "java"]
-        self.assertGreaterEqual(len(blocks), 1)
+        blocks = [block for page in ("embedding", "listening") for block in pages.blocks(ROOT / f"docs/{page}.md") if block.language == "java"]
+        self.assertEqual(len(blocks), 2)
         for block in blocks:
             self.assertTrue(block.file, block.place)
             (FOLDER / block.file).write_text(block.text)
             compile_java(FOLDER / block.file)
         said = java("Ask", "set a timer for 10 minutes")
         self.assertRegex(said, r'^Timer set for 10 minutes\.\n\{"action":"set_timer","minutes":10\}\n\d+ tokens, \d+\.\d tokens/s\n$')
+        (FOLDER / "hello.wav").write_bytes(test_listen.wav(test_listen.whistle(seconds=1)))
+        whisper = ROOT / "tests/model/golden_whisper/speech"
+        heard = json.loads(weft("listen", "-m", whisper, "--format", "json", FOLDER / "hello.wav")[0])["segments"]
+        self.assertGreater(len(heard), 0)
+        self.assertEqual(java("Hear", whisper, FOLDER / "hello.wav"), "".join(f"{one['start']}{one['text']}\n" for one in heard))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def main():
         jars += [REPOSITORY / f"org/jetbrains/kotlin/kotlin-stdlib/{kotlin}/kotlin-stdlib-{kotlin}.jar",
                  REPOSITORY / f"org/jetbrains/kotlinx/kotlinx-coroutines-core-jvm/{coroutines}/kotlinx-coroutines-core-jvm-{coroutines}.jar"]
         support.BIN = LIB.parent / "bin"
-        for words, expected in ((["FlowTestKt", str(support.thinks())], r"Kotlin: ok\n"),
+        for words, expected in ((["FlowTestKt", str(support.thinks()), str(ROOT / "tests/model/golden_whisper/speech")], r"Kotlin: ok\n"),
                                 (["AskKt", "set a timer for 10 minutes"],
                                  r'Timer set for 10 minutes\.\n\{"action":"set_timer","minutes":10\}\n\d+ tokens\n')):
             done = call("java", "-Xcheck:jni", f"-Djava.library.path={LIB}", "-cp", ":".join(map(str, jars)), *words)

@@ -14,6 +14,7 @@ from arrays import *
 from models import *
 from process import *
 from sessions import *
+from speech import *
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ class AudioApi : public testing::Test {
   }
   Model model_{folder_of("golden_whisper/speech")};
   Listener listener_{model_};
-  std::vector<float> samples_ = std::vector<float>(48000);
+  std::vector<float> samples_ = std::vector<float>(32000);
   weft_error error_ = {};
 };
 
@@ -73,6 +73,9 @@ TEST_F(AudioApi, RefusesWrongArguments) {
 TEST_F(AudioApi, IsCancelled) {
   int told = 0;
   weft_listen_options options = {};
+  const float greedy = 0;
+  options.temperatures = &greedy;
+  options.temperature_count = 1;
   options.language = "en";
   options.callback = [](void* user, const weft_heard*) { return ++*static_cast<int*>(user); };
   options.user = &told;
@@ -81,6 +84,10 @@ TEST_F(AudioApi, IsCancelled) {
   weft_listener_cancel(listener_.get());
   EXPECT_EQ(listen(options, samples_.size()), WEFT_CANCELLED);
   EXPECT_EQ(told, 1);
+  weft_listener_cancel(listener_.get());
+  listener_.clear_cancel();
+  EXPECT_EQ(listen(options, samples_.size()), WEFT_CANCELLED);  // by the callback
+  EXPECT_EQ(told, 2);
 }
 
 TEST_F(AudioApi, HearsPieces) {

@@ -212,10 +212,7 @@ NATIVE(void, promptParts)(JNIEnv* env, jclass, jlong session, jobjectArray parts
         ids[i] = ids_of(env, static_cast<jintArray>(part));
         list[i] = {ids[i].data(), nullptr, ids[i].size()};
       } else {
-        const auto array = static_cast<jfloatArray>(part);
-        rows[i].resize(static_cast<size_t>(checked(env, env->GetArrayLength(array))));
-        env->GetFloatArrayRegion(array, 0, static_cast<jsize>(rows[i].size()), rows[i].data());
-        checked(env);
+        rows[i] = floats_of(env, static_cast<jfloatArray>(part));
         list[i] = {nullptr, rows[i].data(), rows[i].size() / static_cast<size_t>(width)};
       }
       env->DeleteLocalRef(part);

@@ -19,7 +19,8 @@ namespace weft::jni {
 // Classes and methods, found once: the global references live as long as the library.
 struct Java {
   jclass exception, info, stats, logprobs, ints;
-  jmethodID new_exception, new_info, new_stats, new_logprobs, on_token, on_reasoning, on_prompt, on_progress, on_row;
+  jmethodID new_exception, new_info, new_stats, new_logprobs, on_token, on_reasoning, on_prompt, on_progress, on_row,
+      on_segment;
 };
 inline Java java;
 
@@ -102,6 +103,13 @@ inline std::vector<uint32_t> ids_of(JNIEnv* env, jintArray array) {
   return result;
 }
 
+inline std::vector<float> floats_of(JNIEnv* env, jfloatArray array) {
+  std::vector<float> result(static_cast<size_t>(checked(env, env->GetArrayLength(array))));
+  env->GetFloatArrayRegion(array, 0, static_cast<jsize>(result.size()), result.data());
+  checked(env);
+  return result;
+}
+
 inline jintArray ints(JNIEnv* env, const std::vector<uint32_t>& values) {
   const auto size = static_cast<jsize>(values.size());
   const jintArray array = checked(env, env->NewIntArray(size));
@@ -163,7 +171,7 @@ jintArray take_ids(JNIEnv* env, size_t guess, Call&& call) {
 
 struct Callback {
   JNIEnv* env;
-  jobject object;  // a ProgressListener, which may be null, or a Session
+  jobject object;  // a ProgressListener, which may be null, a Session or a Transcriber
 };
 
 }  // namespace weft::jni

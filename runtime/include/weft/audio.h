@@ -76,6 +76,8 @@ WEFT_API const char* weft_listener_language(const weft_listener* listener);
 /* Ends the call under way, or the next one that hears something, with WEFT_CANCELLED. From any thread, and from signal
  * handlers. */
 WEFT_API void weft_listener_cancel(weft_listener* listener);
+/* Forgets a cancel that came when nothing was heard. From any thread. */
+WEFT_API void weft_listener_clear_cancel(weft_listener* listener);
 
 #ifdef __cplusplus
 }

@@ -60,6 +60,8 @@ class Listener {
 
   // From any thread, and from signal handlers; see weft_listener_cancel.
   void cancel() noexcept { weft_listener_cancel(get()); }
+  // Forgets a cancel() that came when nothing was heard; see weft_listener_clear_cancel.
+  void clear_cancel() noexcept { weft_listener_clear_cancel(get()); }
 
   // The C handle, which this object owns.
   weft_listener* get() const noexcept { return handle_.get(); }

@@ -8,10 +8,10 @@ import weft.*;
 
 /**
  * The Java library as its users use it. BindingTest FOLDER [TEST ...]: a work folder with the models bert,
- * chatty.gguf and thinks.gguf; without names all tests run. Each method of these classes that begins with "test" is one.
+ * chatty.gguf, speech and thinks.gguf; without names all tests run. Each method of these classes that begins with "test" is one.
  */
 public final class BindingTest {
-  static final List<Fixture> TESTS = List.of(new ModelTests(), new SessionTests(), new BesideTests(), new EndTests(), new MemoryTests());
+  static final List<Fixture> TESTS = List.of(new ModelTests(), new SessionTests(), new BesideTests(), new SpeechTests(), new EndTests(), new MemoryTests());
 
   public static void main(String[] arguments) throws Exception {
     Fixture.folder = Path.of(arguments[0]);

@@ -1,11 +1,15 @@
 import kotlinx.coroutines.CompletableDeferred
+import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.flow.asFlow
 import kotlinx.coroutines.flow.first
+import kotlinx.coroutines.flow.flow
 import kotlinx.coroutines.flow.take
 import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.withTimeout
+import kotlin.math.sin
 import weft.*
 
 private const val TIMER = "Timer set for 10 minutes.\n{\"action\":\"set_timer\",\"minutes\":10}"
@@ -42,10 +46,37 @@ private suspend fun reasons(path: String) = load(path).use { model ->
     }
 }
 
-/** The Kotlin library as its users use it. The argument is a model that reasons. */
+private suspend fun CoroutineScope.hears(path: String) = load(path).use { model ->
+    val samples = FloatArray(48000) { (0.3 * sin(1e-6 * it * it)).toFloat() }
+    val options = TranscribeOptions().language("de").temperatures(0f)
+    val pieces = samples.toList().chunked(1600) { it.toFloatArray() }.asFlow()
+    model.transcriber().use { transcriber ->
+        val whole = transcriber.transcribe(samples, options).map { "$it ${it.begin()}" }
+        check(whole.size > 2)
+        same(whole, transcriber.transcribe(pieces, options).toList().map { "$it ${it.begin()}" })
+        same(whole.first(), transcriber.transcribe(pieces, options).first().let { "$it ${it.begin()}" })
+        repeat(3) {
+            val begun = CompletableDeferred<Unit>()
+            val endless = flow {
+                while (true) {
+                    emit(samples)
+                    begun.complete(Unit)
+                }
+            }
+            val job = launch { transcriber.transcribe(endless, options).collect {} }
+            begun.await()
+            job.cancelAndJoin()
+            same(whole, transcriber.transcribe(samples, options).map { "$it ${it.begin()}" })
+        }
+        thrown<WeftException> { transcriber.transcribe(pieces, TranscribeOptions().language("xx")).collect {} }
+    }
+}
+
+/** The Kotlin library as its users use it. The arguments are a model that reasons, and one that hears. */
 fun main(arguments: Array<String>) = runBlocking {
     withTimeout(300_000) {
         reasons(arguments[0])
+        hears(arguments[1])
         load().use { model ->
             model.session(SessionOptions()).use { session ->
                 val events = session.generate(ask, greedy()).toList()

@@ -1,7 +1,7 @@
 package weft;
 
 /** A LoRA adapter of a model, made by Model.adapter. It must be closed, or its model, which closes it. */
-public final class Adapter implements AutoCloseable {
+public final class Adapter implements ModelUser {
   private final Model model;
   private long handle; // guarded by this; 0: freed
 

@@ -1,7 +1,7 @@
 package weft;
 
 /** Computes embeddings, and logits for masked words, with a model that was made for them. Calls of several threads take turns. */
-public final class Encoder implements AutoCloseable {
+public final class Encoder implements ModelUser {
   private final Model model;
   private final int size;
   private final int vocabSize;

@@ -13,7 +13,7 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 /** A loaded model. Any number of threads may use it at the same time. */
 public final class Model implements AutoCloseable {
   private final ReadWriteLock use = new ReentrantReadWriteLock(); // write: the handle is freed
-  private final Set<AutoCloseable> users = new HashSet<>(); // sessions, encoders and adapters that are not freed
+  private final Set<ModelUser> users = new HashSet<>(); // those that are not freed
   private boolean closed; // guarded by users
   private final ByteBuffer memory; // null: of a file
   private long handle;
@@ -47,8 +47,8 @@ public final class Model implements AutoCloseable {
     }
   }
 
-  /** For sessions, encoders and adapters: makes a native object that the model outlives. */
-  long create(AutoCloseable user, Call<Long> call) {
+  /** Makes a native object that the model outlives. */
+  long create(ModelUser user, Call<Long> call) {
     return call(
         model -> {
           long made = call.with(model);
@@ -68,8 +68,8 @@ public final class Model implements AutoCloseable {
         });
   }
 
-  /** For sessions, encoders and adapters, after they are freed. */
-  void release(AutoCloseable user) {
+  /** After the user is freed. */
+  void release(ModelUser user) {
     synchronized (users) {
       users.remove(user);
     }
@@ -91,22 +91,17 @@ public final class Model implements AutoCloseable {
   }
 
   /**
-   * Closes the model's sessions, encoders and adapters, then frees it. It waits for what is running, but for a generation in whose
+   * Closes what the model has made, such as sessions, then frees it. It waits for what is running, but for a call in whose
    * listener it is called: the memory is then freed when that ends. Twice is fine.
    */
   @Override
   public void close() {
-    List<AutoCloseable> open;
+    List<ModelUser> open;
     synchronized (users) {
       closed = true;
       open = new ArrayList<>(users);
     }
-    for (AutoCloseable user : open) {
-      if (user instanceof Session) ((Session) user).close();
-      else if (user instanceof Adapter) ((Adapter) user).close();
-      else if (user instanceof Reranker) ((Reranker) user).close();
-      else ((Encoder) user).close();
-    }
+    for (ModelUser user : open) user.close();
     freeIfUnused();
   }
 
@@ -118,6 +113,11 @@ public final class Model implements AutoCloseable {
   /** A new reranker, which must be closed. */
   public Reranker reranker() {
     return new Reranker(this);
+  }
+
+  /** A new transcriber, which must be closed. */
+  public Transcriber transcriber() {
+    return new Transcriber(this);
   }
 
   /** A new encoder, which must be closed. */

@@ -72,6 +72,20 @@ final class Native {
 
   static native float rerankerScore(long reranker, byte[] instruction, byte[] query, byte[] document);
 
+  static native long listenerCreate(long model);
+
+  static native void listenerFree(long listener);
+
+  static native void listenerBegin(
+      long listener, byte[] language, boolean translate, byte[] prompt, int samplesPerSecond, float[] temperatures);
+
+  /** Calls onSegment of the object for each segment. samples: null: the recording ends. */
+  static native void listenerHear(long listener, float[] samples, Transcriber object);
+
+  static native byte[] listenerLanguage(long listener);
+
+  static native void listenerCancel(long listener);
+
   static native long encoderCreate(long model);
 
   static native void encoderFree(long encoder);

@@ -1,7 +1,7 @@
 package weft;
 
 /** Rates how well documents answer a query, with a model such as Qwen3-Reranker. Calls of several threads take turns. */
-public final class Reranker implements AutoCloseable {
+public final class Reranker implements ModelUser {
   private final Model model;
   private long handle; // guarded by this
 

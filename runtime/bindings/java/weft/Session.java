@@ -10,7 +10,7 @@ import java.util.Map;
  * <p>Calls of several threads take turns; cancel and close end a generation. While it generates, a listener may call
  * getters, cancel and close.
  */
-public final class Session implements AutoCloseable {
+public final class Session implements ModelUser {
   private final Model model;
   private final int vocabSize;
   private final int width;

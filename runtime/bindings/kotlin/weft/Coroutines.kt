@@ -1,11 +1,13 @@
 package weft
 
+import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CoroutineDispatcher
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.async
 import kotlinx.coroutines.channels.Channel
 import kotlinx.coroutines.channels.trySendBlocking
 import kotlinx.coroutines.coroutineScope
+import kotlinx.coroutines.ensureActive
 import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.flow.flow
 import kotlinx.coroutines.runBlocking
@@ -46,6 +48,42 @@ fun Session.proceed(
     options: GenerateOptions = GenerateOptions(),
     dispatcher: CoroutineDispatcher = Dispatchers.IO,
 ): Flow<Event> = flowOf(dispatcher) { listener -> proceed(options, listener) }
+
+/**
+ * Hears a recording in pieces, and tells each segment; see [Transcriber]. The recording begins when the flow is collected, and a
+ * piece is heard before the next one is asked for. A collector that is cancelled, or wants no more, ends the recording.
+ */
+fun Transcriber.transcribe(
+    pieces: Flow<FloatArray>,
+    options: TranscribeOptions = TranscribeOptions(),
+    dispatcher: CoroutineDispatcher = Dispatchers.IO,
+): Flow<Segment> = flow {
+    val told = mutableListOf<Segment>()
+    begin(options) { told.add(it) }
+
+    suspend fun hear(call: () -> Unit) {
+        coroutineScope {
+            val heard = async(dispatcher) {
+                try {
+                    call()
+                } catch (error: WeftException) {
+                    ensureActive() // what is cancelled fails as such
+                    throw error
+                }
+            }
+            try {
+                heard.await()
+            } catch (end: CancellationException) {
+                this@transcribe.cancel()
+                throw end
+            }
+        }
+        told.forEach { emit(it) }
+        told.clear()
+    }
+    pieces.collect { hear { feed(*it) } }
+    hear { finish() }
+}
 
 private fun Session.flowOf(dispatcher: CoroutineDispatcher, call: (TokenListener) -> Generation): Flow<Event> = flow {
     val tokens = Channel<Event>()

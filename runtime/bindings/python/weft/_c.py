@@ -401,6 +401,7 @@ FUNCTIONS = {
     "weft_listen": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_listen_options), ctypes.POINTER(weft_error)]),
     "weft_listener_language": (ctypes.c_char_p, [ctypes.POINTER(weft_listener)]),
     "weft_listener_cancel": (None, [ctypes.POINTER(weft_listener)]),
+    "weft_listener_clear_cancel": (None, [ctypes.POINTER(weft_listener)]),
     "weft_session_create_group": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_session_options), ctypes.POINTER(ctypes.POINTER(weft_session)), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_batch_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_batch)), ctypes.POINTER(weft_error)]),
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),

@@ -1,18 +1,19 @@
-"""Devices, models and encoders."""
+"""Devices, models, encoders and rerankers."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import json
 import os
-import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _c
 from ._library import Handle, SupportsFileno, call, call_ids, call_text, call_with_progress, choose, descriptor_of, fill, library, to_ids, to_text
+from ._user import ModelUser
 
 if TYPE_CHECKING:
     import numpy
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired, Unpack
 
     from ._session import Session, SessionOptions
+    from ._transcriber import Transcriber
 
 TypeName = Literal["file", "f16", "q8", "q4"]
 
@@ -206,16 +208,20 @@ class Model:
             load()
         self._handle: Handle | None = Handle(pointer, library.weft_model_free, keep)
         call("weft_model_set_recovery", pointer, 1)
-        self._users: weakref.WeakSet[Session | Encoder | Reranker | Adapter] = weakref.WeakSet()
+        self._users: weakref.WeakSet[ModelUser | Adapter] = weakref.WeakSet()
+
+    def add_user(self, user: ModelUser | Adapter) -> None:
+        """For what is closed with the model."""
+        self._users.add(user)
 
     def handle(self) -> Handle:
-        """For Session and Encoder."""
+        """For ModelUser and Adapter."""
         if self._handle is None:
             raise ValueError("the model is closed")
         return self._handle
 
     def close(self) -> None:
-        """Closes the model's sessions, encoders and adapters, then frees it. Calls that other threads are in end first."""
+        """Closes what the model has made, such as sessions, then frees it. Calls that other threads are in end first."""
         for user in list(self._users):
             user.close()
         self._handle = None
@@ -321,6 +327,12 @@ class Model:
         """Rates documents; see Reranker."""
         return Reranker(self)
 
+    def transcriber(self) -> Transcriber:
+        """Writes down speech; see Transcriber."""
+        from ._transcriber import Transcriber
+
+        return Transcriber(self)
+
     def encoder(self) -> Encoder:
         """An encoder, for embeddings and masked words; see Encoder."""
         return Encoder(self)
@@ -337,7 +349,7 @@ class Adapter:
         pointer = ctypes.POINTER(_c.weft_adapter)()
         call("weft_adapter_load", owner.pointer, os.fsencode(path), scale, ctypes.byref(pointer))
         self._handle: Handle | None = Handle(pointer, library.weft_adapter_free, owner)
-        model._users.add(self)
+        model.add_user(self)
 
     def handle(self) -> Handle:
         """For Session."""
@@ -356,43 +368,23 @@ class Adapter:
         self._handle = None
 
 
-class Encoder:
+class Encoder(ModelUser):
     """Computes embeddings, and logits for masked words, with a model such as BERT. Needs numpy.
 
     Calls from several threads take turns.
     """
 
     def __init__(self, model: Model) -> None:
-        owner = model.handle()
-        pointer = ctypes.POINTER(_c.weft_encoder)()
-        call("weft_encoder_create", owner.pointer, ctypes.byref(pointer))
-        self._model = model
-        self._handle: Handle | None = Handle(pointer, library.weft_encoder_free, owner)
-        self._lock = threading.Lock()
-        self._size = int(library.weft_model_embedding_size(owner.pointer))
+        super().__init__(model, "encoder")
+        self._size = int(library.weft_model_embedding_size(model.handle().pointer))
         self._vocab_size = model.info.vocab_size
-        model._users.add(self)
 
-    def close(self) -> None:
-        """Frees the encoder, after calls that other threads are in."""
-        if self._handle and self._handle.inherited:
-            self._handle = None
-            return
-        with self._lock:
-            self._handle = None
-
-    def __enter__(self) -> Encoder:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _run(self, text: str | Sequence[int]) -> Any:
-        if self._handle is None:
-            raise ValueError("the encoder is closed")
+    @contextlib.contextmanager
+    def _run(self, text: str | Sequence[int]) -> Iterator[Any]:
         ids = to_ids(self._model.tokenize(text) if isinstance(text, str) else text)
-        call("weft_encoder_run", self._handle.pointer, ids, len(ids))
-        return self._handle.pointer
+        with self._calling() as encoder:
+            call("weft_encoder_run", encoder, ids, len(ids))
+            yield encoder
 
     @property
     def size(self) -> int:
@@ -421,9 +413,8 @@ class Encoder:
         how = choose(_c.weft_pooling, pooling)
         before = self._model.prompt(prompt)
         for row, text in zip(result, texts):
-            with self._lock:
-                whole = before + text if isinstance(text, str) else text
-                call("weft_encoder_embedding", self._run(whole), how, float_pointer(row), size)
+            with self._run(before + text if isinstance(text, str) else text) as encoder:
+                call("weft_encoder_embedding", encoder, how, float_pointer(row), size)
         return result
 
     def masked_logits(self, text: str | Sequence[int], place: int) -> NDArray[numpy.float32]:
@@ -432,38 +423,19 @@ class Encoder:
         result: NDArray[numpy.float32] = np.empty(self._vocab_size, np.float32)
         if place < 0:
             raise ValueError(f"place is {place}")
-        with self._lock:
-            call("weft_encoder_masked_logits", self._run(text), place, float_pointer(result), self._vocab_size)
+        with self._run(text) as encoder:
+            call("weft_encoder_masked_logits", encoder, place, float_pointer(result), self._vocab_size)
         return result
 
 
-class Reranker:
+class Reranker(ModelUser):
     """Rates how well documents answer a query, with a model such as Qwen3-Reranker; rerank.h says more.
 
     Calls from several threads take turns.
     """
 
     def __init__(self, model: Model) -> None:
-        owner = model.handle()
-        pointer = ctypes.POINTER(_c.weft_reranker)()
-        call("weft_reranker_create", owner.pointer, ctypes.byref(pointer))
-        self._handle: Handle | None = Handle(pointer, library.weft_reranker_free, owner)
-        self._lock = threading.Lock()
-        model._users.add(self)
-
-    def close(self) -> None:
-        """Frees the reranker, after calls that other threads are in."""
-        if self._handle and self._handle.inherited:
-            self._handle = None
-            return
-        with self._lock:
-            self._handle = None
-
-    def __enter__(self) -> Reranker:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        super().__init__(model, "reranker")
 
     def score(self, query: str, documents: Sequence[str], instruction: str | None = None) -> list[float]:
         """A number from 0 to 1 for each document. instruction: what is asked for; None: passages that answer the query."""
@@ -473,11 +445,9 @@ class Reranker:
         scores = []
         for document in documents:
             score = ctypes.c_float()
-            with self._lock:
-                if self._handle is None:
-                    raise ValueError("the reranker is closed")
-                texts = to_bytes(query), to_bytes(document)
-                call("weft_reranker_score", self._handle.pointer, asked, *texts, ctypes.byref(score), None)
+            texts = to_bytes(query), to_bytes(document)
+            with self._calling() as reranker:
+                call("weft_reranker_score", reranker, asked, *texts, ctypes.byref(score), None)
             scores.append(score.value)
         return scores
 

@@ -7,7 +7,6 @@ import ctypes
 import dataclasses
 import json
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
@@ -17,6 +16,7 @@ from ._library import (
     to_text,
 )
 from ._model import Adapter, Message, Model, float_pointer, import_numpy
+from ._user import ModelUser
 
 if TYPE_CHECKING:
     import numpy
@@ -215,7 +215,7 @@ def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-class Session:
+class Session(ModelUser):
     """A conversation with a model: its context, and what is computed of it.
 
     context, kv and policy are weft_session_options of weft.h; the other options are Settings. messages is what chat()
@@ -232,18 +232,13 @@ class Session:
         c.kv = choose(_c.weft_type, given.pop("kv", "file"))
         c.policy = choose(_c.weft_policy, given.pop("policy", "throughput"))
         self._settings = _copied(given)
-        owner = model.handle()
-        pointer = ctypes.POINTER(_c.weft_session)()
-        call("weft_session_create", owner.pointer, ctypes.byref(c), ctypes.byref(pointer))
-        self._model, self._vocab_size = model, model.info.vocab_size
-        self._handle: Handle | None = Handle(pointer, library.weft_session_free, owner)
-        self._lock = threading.Lock()  # whoever has it may call libweft with the session
         self._running: Lockstep[Token, None] | None = None
+        super().__init__(model, "session", ctypes.byref(c))
+        self._vocab_size = model.info.vocab_size
         self._apart = False  # reasoning is told apart from the answer
         # Present values of each group; None: those of the restored file, until a call gives others.
         self._applied: dict[tuple[str, ...], dict[str, Any] | None] = {names: {} for names in _GROUPS}
         self.messages: list[Message] = []
-        model._users.add(self)
         with self._changing() as session:
             self._apply(session, {})  # so that wrong settings are found now
 
@@ -258,12 +253,6 @@ class Session:
             self._handle = None  # a generation that has begun in the meantime has the handle too
         self.cancel()
         self._running = None
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def cancel(self) -> None:
         """Ends a running generation after its present token, and waits for that. May be called from any thread.
@@ -284,16 +273,6 @@ class Session:
         if handle is None:
             raise ValueError("the session is closed")
         call("weft_session_set_duty", handle.pointer, share)
-
-    @contextlib.contextmanager
-    def _calling(self) -> Iterator[Any]:
-        handle = self._handle
-        if handle:
-            handle.check()
-        with self._lock:
-            if self._handle is None:
-                raise ValueError("the session is closed")
-            yield self._handle.pointer
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[Any]:
