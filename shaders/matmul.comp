@@ -8,6 +8,9 @@
 #define WEFT_SMALL_GROUPS
 #define WEFT_GATED
 #define WEFT_LANE_ROWS
+#ifndef WEFT_INT8
+#define WEFT_TWO_FORMATS
+#endif
 #ifdef WEFT_TEXEL
 #include "lib/lanes.glsl"
 #endif
@@ -33,7 +36,6 @@ layout(std430, binding = 5) readonly buffer NormWeights { float norm_weights[]; 
 layout(std430, binding = 6) writeonly buffer Begun { float begun[]; };  // (pass tokens, begun_stride)
 layout(push_constant) uniform Push { MatmulPush p; };
 
-const bool GATES_APART = GATED != 0 && ROW_TILES == 1;
 const uint RESULTS = GATED != 0 && !GATES_APART ? ROW_TILES / 2 : ROW_TILES;  // rows of y that a lane has
 #define GROUP_RESULTS (gl_WorkGroupSize.x * RESULTS)
 
@@ -53,6 +55,19 @@ float norm_sum(float own) {
   float sum = norm_slots[0];
   for (uint i = 1; i < NORM_LANES; ++i) sum += norm_slots[i];
   return sum;
+}
+#endif
+
+#ifndef WEFT_INT8
+// The products of the workgroup's rows from first_row on, which all have one format.
+void layer_dot(out float sums[SUMS], uint first_token, uint first_row) {
+  const uint second_row = SECOND_TILE * TILE_ROWS;
+  if (SECOND_TILE > 0 && first_row >= second_row) {
+    const uint start = SECOND_TILE * tile_words((p.cols + BLOCK - 1) / BLOCK);
+    second_rows_dot(sums, p.cols, start, p.rows - second_row, p.in_stride, first_token, first_row - second_row);
+  } else {
+    rows_dot(sums, p.cols, 0, SECOND_TILE > 0 ? second_row : p.rows, p.in_stride, first_token, first_row);
+  }
 }
 #endif
 
@@ -102,12 +117,16 @@ void main() {
 #ifdef WEFT_INT8
   rounded_rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
 #else
-  rows_dot(sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row);
+  layer_dot(sums, group * TOKENS, first_row);
 #endif
   float gated_sums[SUMS];
   if (GATES_APART) {
     barrier();  // the parts' sums of the gates are joined
-    rows_dot(gated_sums, p.cols, p.rows, p.in_stride, group * TOKENS, first_row + p.rows / 2);
+#ifdef WEFT_INT8
+    rows_dot(gated_sums, p.cols, 0, p.rows, p.in_stride, group * TOKENS, first_row + p.rows / 2);
+#else
+    layer_dot(gated_sums, group * TOKENS, first_row + p.rows / 2);
+#endif
   }
   float factors[TOKENS], squares[TOKENS][RESULTS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
@@ -125,7 +144,7 @@ void main() {
         const uint token = first + t, at = token * p.out_stride + p.row_base + row;
         float value = sums[t * ROW_TILES + i] * factors[t] + shift;
         if (GATED != 0) {
-          const float up = GATES_APART ? gated_sums[t] : sums[t * ROW_TILES + i + ROW_TILES / 2];
+          const float up = GATES_APART ? gated_sums[t * ROW_TILES + i] : sums[t * ROW_TILES + i + ROW_TILES / 2];
           value = gated(value, up * factors[t] + up_shift);
         }
         if (ADD != 0) value += y[at];

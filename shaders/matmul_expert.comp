@@ -24,7 +24,7 @@ void main() {
     if (in_slice + int(ROW_TILES) <= 0 || in_slice >= int(p.slice_tiles)) continue;
     float sums[SUMS];
     if (rank > from) barrier();  // the sums of the expert before are joined
-    rows_dot(sums, p.cols, p.slice_tiles * TILE_ROWS, p.in_stride, p.sums != 0 ? token * p.used + rank : token, uint(in_slice) * TILE_ROWS);
+    rows_dot(sums, p.cols, 0, p.slice_tiles * TILE_ROWS, p.in_stride, p.sums != 0 ? token * p.used + rank : token, uint(in_slice) * TILE_ROWS);
     if (part() > 0) continue;
     [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
       const uint row = first * TILE_ROWS + lane_row(i);

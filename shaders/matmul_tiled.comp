@@ -27,7 +27,7 @@
 #ifdef WEFT_PEAKS
 const uint FEWEST_REGISTERS = 0;
 #else
-layout(constant_id = 4) const uint FEWEST_REGISTERS = 0;  // 1: while it multiplies, a thread holds no words of the next block
+layout(constant_id = 6) const uint FEWEST_REGISTERS = 0;  // 1: while it multiplies, a thread holds no words of the next block
 #endif
 
 // A block of each row and token, in words of 16 bytes.
@@ -51,34 +51,15 @@ float input_scale(uint token) { return input_scales[token]; }
 #endif
 
 #if defined(WEFT_FP16)
-#include "lib/to_halves.glsl"
-
-// The largest magnitude that a block of a format of super-blocks can have.
-float super_peak(uvec4 scale_words, uint block) {
-  if (FORMAT == FORMAT_Q6) {
-    const vec2 halves = abs(q6_scales(scale_words.xy, block));
-    return 128 * max(halves.x, halves.y);
-  }
-  const vec2 line = scale_and_minimum(scale_words, block);
-  return max(abs(line.y), abs(((1 << BITS) - 1) * line.x + line.y));
-}
-
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i].x;
+    const uint row = weight_row() + i * WEIGHTS_APART;
     vec4 low, high;
-    float scale = unpack(low, high, loaded_weights[i], loaded_scales[i], block);
-    if (SUPER) {
-      const float power = power_below(super_peak(loaded_scales[i], block)), factor = scale * inverse_power(power);
-      low *= factor;
-      high *= factor;
-      scale = power;
-    } else if (FORMAT != FORMAT_Q8) {
-      const float minimum = scale_of(scales >> 16), maximum = 15 * scale_of(scales) + minimum;
-      scale = power_below(FORMAT == FORMAT_F16 ? weight_peak(row) : max(abs(minimum), abs(maximum)));
-      low *= inverse_power(scale);
-      high *= inverse_power(scale);
-    }
+    float scale;
+    if (in_second())
+      second_unpack_to_store(low, high, scale, loaded_weights[i], loaded_scales[i], block, row);
+    else
+      unpack_to_store(low, high, scale, loaded_weights[i], loaded_scales[i], block, row);
     weight_tile[swizzled(weight_row(), weight_eight()) + i * WEIGHTS_APART * WORDS] = uvec4(halves_of(low), halves_of(high));
     if (weight_eight() == 0) weight_scales[row] = scale;
   }
@@ -100,32 +81,24 @@ float product(uvec4 w[STEP], uvec4 x[STEP]) {
   return float(sum.x) + float(sum.y);
 }
 #elif defined(WEFT_INT8)
-shared float weight_minima[MINIMA ? TILE_ROWS : 1];
-
-// The lowest four 4-bit numbers of a word, as bytes.
-uint four_bytes(uint word) {
-  const uint pairs = (word | word << 8) & 0x00ff00ffu;
-  return (pairs | pairs << 4) & 0x0f0f0f0fu;
-}
+shared float weight_minima[ANY_MINIMA ? TILE_ROWS : 1];
 
 void store(uint block) {
   const uint eight = weight_eight();
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
-    const uint row = weight_row() + i * WEIGHTS_APART, scales = loaded_scales[i].x;
+    const uint row = weight_row() + i * WEIGHTS_APART;
     const uint at = swizzled(weight_row(), eight / 2) + i * WEIGHTS_APART * WORDS;
-    const uvec4 loaded = loaded_weights[i];
-    const uvec2 bytes = FORMAT == FORMAT_Q4 ? uvec2(four_bytes(loaded.x & 0xffffu), four_bytes(loaded.x >> 16)) : SUPER ? bytes_of_eight(loaded.x, loaded.y, eight) : loaded.xy;
+    uvec2 bytes;
+    vec2 line;
+    if (in_second())
+      second_unpack_to_store(bytes, line, loaded_weights[i], loaded_scales[i], block);
+    else
+      unpack_to_store(bytes, line, loaded_weights[i], loaded_scales[i], block);
     weight_tile[at][eight % 2 * 2] = bytes.x;
     weight_tile[at][eight % 2 * 2 + 1] = bytes.y;
     if (eight > 0) continue;
-    if (SUPER) {
-      const vec2 line = scale_and_minimum(loaded_scales[i], block);
-      weight_scales[row] = line.x;
-      weight_minima[row] = line.y;
-      continue;
-    }
-    weight_scales[row] = scale_of(FORMAT == FORMAT_Q4 || block % 2 == 0 ? scales : scales >> 16);
-    if (FORMAT == FORMAT_Q4) weight_minima[row] = scale_of(scales >> 16);
+    weight_scales[row] = line.x;
+    if (ANY_MINIMA) weight_minima[row] = line.y;
   }
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
     const uint token = input_token() + i * INPUTS_APART;
@@ -146,9 +119,12 @@ float product(uvec4 w[STEP], uvec4 x[STEP]) {
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     vec4 low, high;
-    const float scale = unpack(low, high, loaded_weights[i], loaded_scales[i], block);
-    weight_tile[swizzled(weight_row(), weight_eight() * 2) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * low);
-    weight_tile[swizzled(weight_row(), weight_eight() * 2 + 1) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(scale * high);
+    if (in_second())
+      second_unpack_to_store(low, high, loaded_weights[i], loaded_scales[i], block);
+    else
+      unpack_to_store(low, high, loaded_weights[i], loaded_scales[i], block);
+    weight_tile[swizzled(weight_row(), weight_eight() * 2) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(low);
+    weight_tile[swizzled(weight_row(), weight_eight() * 2 + 1) + i * WEIGHTS_APART * WORDS] = floatBitsToUint(high);
   }
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_tile[swizzled(input_token(), input_four()) + i * INPUTS_APART * WORDS] = floatBitsToUint(loaded_inputs[i]);
 }
@@ -180,7 +156,7 @@ void multiply() {
       [[unroll]] for (uint s = 0; s < STEP; ++s) x[s] = input_tile[swizzled(thread_token(), word + s) + t * TOKENS_APART * WORDS];
       FOUR(ADD_PRODUCT)
 #ifdef WEFT_INT8
-      if (MINIMA) {
+      if (ANY_MINIMA) {
         const float sum = scale * product(uvec4[STEP](uvec4(0x01010101u), uvec4(0x01010101u)), x);
         FOUR(ADD_MINIMUM)
       }
@@ -206,7 +182,7 @@ void main() {
   const uint first_token = gl_WorkGroupID.y * TOKENS;
   const uint all_tokens = min(p.tokens, state.end - min(state.pos, state.end));
   if (first_token >= all_tokens) return;
-  const uint blocks = (p.cols + BLOCK - 1) / BLOCK, tile = gl_WorkGroupID.x * tile_words(blocks);
+  const uint blocks = (p.cols + BLOCK - 1) / BLOCK, tile = first_word(blocks);
   const uint tokens = min(all_tokens - first_token, TOKENS);
 #define CLEAR(i) sums[i][t] = 0;
   [[unroll]] for (uint t = 0; t < THREAD_TOKENS; ++t) { FOUR(CLEAR) }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 
 #include "gpu/device.h"
@@ -163,6 +164,24 @@ void change_format(Model& model, const std::filesystem::path& folder, Format fro
       if (source.matrix.format == from && source.cols % SUPER_BLOCK == 0) source.matrix.format = to;
 }
 
+namespace {
+
+// Gives the last part of each matrix of several parts (values; what gates open) a format of its own, or takes it away.
+void change_last_parts(Model& model, const std::filesystem::path& folder, std::optional<Format> to) {
+  const ModelFile file = open_model(folder);
+  Parts parts(file, model.config);
+  for (uint32_t index = 0; index < model.config.layers; ++index)
+    for (const MatrixSource& source : parts.layer(model.weights.layers[index], static_cast<int>(index)).matrices) {
+      if (source.parts.size() < 2 || source.copies() > 1) continue;
+      const auto first_rows = source.matrix.rows - static_cast<uint32_t>(source.parts.back().rows);
+      if (first_rows % TILE_ROWS != 0) continue;
+      source.matrix.first_rows = to ? first_rows : 0;
+      source.matrix.second = to.value_or(Format::f16);
+    }
+}
+
+}  // namespace
+
 Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format) {
   const std::unique_ptr<Model> model = load(device, folder, format);
   const auto record = [&](const auto& commands) -> Commands {
@@ -182,6 +201,11 @@ Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::fil
     if (info(native).rounded != format || !is_widest) continue;
     change_format(*model, folder, format, native);
     add_sessions(*model, kContexts[0], Format::f16, record);  // others differ in attention only
+    if (native == Format::q4k) {                              // two formats in a matrix: the two of Q4_K_M
+      change_last_parts(*model, folder, Format::q6);
+      add_sessions(*model, kContexts[0], Format::f16, record);
+      change_last_parts(*model, folder, std::nullopt);
+    }
     change_format(*model, folder, native, format);
   }
   return counts;

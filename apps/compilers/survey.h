@@ -32,7 +32,7 @@ class Survey {
   };
   // Loads a model with matrices and tables of the format, and adds the pipelines of its sessions: of decoding, prompts,
   // checks of drafts, batches and scores, with every head, both types of cache, and every way to choose a token; and,
-  // for the widest model, the same of the native formats that are rounded to this one.
+  // for the widest model, the same of native formats that are rounded to this one, and of matrices of two formats.
   Counts add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format);
 
   const std::map<std::string, KernelSpec>& pipelines() const { return pipelines_; }  // by label

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// A matrix has one format, so parts of several types may be rounded.
+// Parts of several types may be rounded.
 Format format_of(std::optional<Format> wanted, std::span<const TensorView* const> sources) {
   if (wanted) return *wanted;
   std::vector<DType> types;
@@ -27,6 +27,31 @@ Format layer_input_format(std::optional<Format> wanted, const TensorView& table)
   return wanted ? *wanted : own == Format::f16 ? Format::q8 : own;
 }
 
+namespace {
+
+// The matrix of a piece, without its place. Its parts may be in two formats if rows of the second begin a tile: then
+// the two with the fewest bytes.
+Matrix choose_formats(const MatrixSource& linear, std::span<const TensorView* const> sources,
+                      std::optional<Format> wanted) {
+  uint32_t rows = 0;
+  for (const Part& part : linear.parts) rows += static_cast<uint32_t>(part.rows);
+  Matrix best = {linear.format ? *linear.format : format_of(wanted, sources), rows, static_cast<uint32_t>(linear.cols)};
+  if (linear.format || linear.copies() > 1) return best;
+  uint32_t first_rows = 0;
+  for (size_t i = 1; i < linear.parts.size(); ++i) {
+    first_rows += static_cast<uint32_t>(linear.parts[i - 1].rows);
+    if (first_rows % TILE_ROWS != 0) continue;
+    Matrix two = best;
+    two.format = format_of(wanted, sources.first(i));
+    two.second = format_of(wanted, sources.subspan(i));
+    two.first_rows = two.format == two.second ? 0 : first_rows;
+    if (two.first_rows > 0 && two.bytes() < best.bytes()) best = two;
+  }
+  return best;
+}
+
+}  // namespace
+
 uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted) {
   uint64_t bytes = 0;
   const auto put = [&](View& view, uint64_t size) {
@@ -40,10 +65,7 @@ uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::o
     std::vector<const TensorView*> all;
     for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
       all.insert(all.end(), source->begin(), source->end());
-    const Format format = linear.format ? *linear.format : format_of(wanted, all);
-    uint64_t rows = 0;
-    for (const Part& part : linear.parts) rows += part.rows;
-    linear.matrix = {format, static_cast<uint32_t>(rows), static_cast<uint32_t>(linear.cols), {}};
+    linear.matrix = choose_formats(linear, all, wanted);
     put(linear.matrix.view, linear.copies() * linear.matrix.bytes());
   }
   for (const VectorSource& vector : pieces.vectors) {

@@ -339,15 +339,19 @@ std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string
   std::vector<Rounding*> roundings;
   auto source = sources.begin();
   for (const MatrixSource& linear : pieces.matrices) {
-    const Format format = linear.matrix.format;
-    for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source)
+    const Matrix& matrix = linear.matrix;
+    for (uint32_t copy = 0; copy < linear.copies(); ++copy, ++source) {
+      uint64_t first = 0;
       for (size_t i = 0; i < linear.parts.size(); ++i) {
         const uint64_t rows = linear.parts[i].rows;
+        const Format format = matrix.first_rows > 0 && first >= matrix.first_rows ? matrix.second : matrix.format;
         TensorReport& entry =
             report_->add(*(*source)[i], weft::name(format), packed_bytes(format, rows, linear.cols), buffer.name());
         entry.shape = {rows, linear.cols};  // however it is stored
         roundings.push_back(&entry.rounding);
+        first += rows;
       }
+    }
   }
   for (const VectorSource& vector : pieces.vectors)
     for (const Floats& part : vector.parts)
@@ -391,8 +395,15 @@ void WeightsLoader::upload_one(const Matrix& matrix, const std::vector<const Ten
   std::vector<const TensorView*> parts;
   for (size_t i = 0; i < sources.size(); ++i) copies.push_back(file_->read(*sources[i], bytes[i]));
   for (const TensorView& copy : copies) parts.push_back(&copy);
-  upload_matrix(
-      uploader_, matrix, parts, [](uint64_t) {}, roundings);
+  size_t from = 0;
+  for (const Matrix& run : matrix.runs()) {
+    size_t to = from;
+    for (uint64_t rows = 0; rows < run.rows; ++to) rows += parts[to]->shape[0];
+    upload_matrix(
+        uploader_, run, std::span(parts).subspan(from, to - from), [](uint64_t) {},
+        std::span(roundings).subspan(from, to - from));
+    from = to;
+  }
   for (size_t i = 0; i < sources.size(); ++i) {
     *to_note[i] = roundings[i];
     report_->advance(sources[i]->bytes.size());

@@ -23,15 +23,28 @@ bool can_begin_norm(const Plan& plan, const Matrix& weights, uint32_t tokens) {
   return can_fuse(plan, tokens) && weights.slices(plan.slice_bytes).size() == 1;
 }
 
-// The gates' tiles are followed by those of what they gate, in one binding.
+// The gates' tiles are followed by those of what they gate, in one binding. Either half has one format.
 bool can_gate(const Plan& plan, const Matrix& weights, uint32_t tokens) {
-  return can_fuse(plan, tokens) && weights.rows % (2 * TILE_ROWS) == 0 && weights.slices(plan.slice_bytes).size() == 1;
+  const bool halves = weights.first_rows == 0 || weights.first_rows == weights.rows / 2;
+  return can_fuse(plan, tokens) && weights.rows % (2 * TILE_ROWS) == 0 && halves &&
+         weights.slices(plan.slice_bytes).size() == 1;
 }
 
 namespace {
 
 bool rounds_inputs(const Plan& plan, const Matrix& weights) {
-  return plan.int8_inputs && info(weights.format).int8_inputs;
+  return plan.int8_inputs && info(weights.format).int8_inputs &&
+         (weights.first_rows == 0 || info(weights.second).int8_inputs);
+}
+
+// The constant SECOND_TILE of the kernels for many tokens, and of those for few.
+constexpr size_t kSecondOfTiles = 4, kSecondOfRows = 13;
+
+// Sets the constants of the formats: constant 0, and two from `second` on.
+void set_formats(KernelSpec& spec, size_t second, const Matrix::Slice& slice) {
+  spec.constants[0] = static_cast<uint32_t>(slice.format);
+  spec.constants[second] = slice.first_rows / TILE_ROWS;
+  spec.constants[second + 1] = static_cast<uint32_t>(slice.second);
 }
 
 KernelSpec tile_kernel(const Plan& plan, const Matrix& weights, std::vector<uint32_t> constants) {
@@ -47,17 +60,19 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   const Device& device = recorder.device();
   const Plan& plan = device.plan();
   // Unpacking super-blocks takes registers, of which a tile of 64 tokens with rounded inputs leaves too few on RDNA 3.
-  const uint32_t most = rounds_inputs(plan, weights) && is_native(weights.format) ? 32 : plan.tile_tokens;
+  const bool native = is_native(weights.format) || (weights.first_rows > 0 && is_native(weights.second));
+  const uint32_t most = rounds_inputs(plan, weights) && native ? 32 : plan.tile_tokens;
   const uint32_t tile = std::min({plan.tile_tokens, most, std::max(std::bit_ceil(tokens), 16u)});
   const bool biased = weights.bias.buffer != nullptr;
   const bool matrices = uses_matrices(plan) && !rounds_inputs(plan, weights) && input.halves.bytes > 0;
   if (matrices) halves(recorder, weights.cols, state, input.x, input.halves, tokens);
-  std::vector<uint32_t> constants = {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add};
+  std::vector<uint32_t> constants = {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add, 0, 0};
   if (matrices) constants.insert(constants.end(), {plan.matrix_side, TILE_THREADS / device.caps().subgroup_size});
-  const KernelSpec spec =
+  KernelSpec spec =
       matrices ? KernelSpec{shaders::matmul_matrix, constants, true} : tile_kernel(plan, weights, constants);
   const uint32_t in_stride = matrices ? halves_stride(weights.cols) : stride_of(weights.cols);
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
+    set_formats(spec, kSecondOfTiles, slice);
     const abi::MatmulPush push = {
         weights.cols, slice.rows, slice.row_base, in_stride, stride_of(weights.rows), 0, tokens, 0, 0, 0};
     recorder.dispatch(spec, {slice.view, matrices ? input.halves : input.x, state, y, biased ? weights.bias : state},
@@ -69,13 +84,14 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
 // way (apps/bench/roofline.py). Lanes with more tokens or f16 weights, and those of devices with few registers, hold
 // enough already.
 uint32_t blocks_at_once(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
-  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.format == Format::f16;
+  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.has(Format::f16);
   return few ? 1 : 2;
 }
 
 // Words of a token's inputs that a workgroup brings to shared memory. For q4 it was no faster on an H100.
 uint32_t staged_words(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
-  const bool stages = variant.tokens == 1 && weights.format == Format::q8 && weights.cols <= plan.staged_cols;
+  const bool q8 = weights.format == Format::q8 && weights.first_rows == 0;
+  const bool stages = variant.tokens == 1 && q8 && weights.cols <= plan.staged_cols;
   return stages ? weights.blocks() * (BLOCK / 4) : 0;
 }
 
@@ -112,18 +128,20 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
   }
   if (results.gates) {
     require(can_gate(plan, weights, tokens), "matmul", "gates that are no whole tiles");
-    variant.pair_tiles(plan);
+    variant.pair_tiles(plan, weights);
   }
-  const bool rounded = rounds_inputs(plan, weights) && variant.uniform_parts;
+  // matmul_int8 knows one format only.
+  const bool rounded = rounds_inputs(plan, weights) && variant.uniform_parts && weights.first_rows == 0;
   KernelSpec spec =
       variant.kernel(shaders::matmul, rounded ? shaders::matmul_int8 : shaders::matmul_subgroup, shaders::matmul_texel);
   spec.constants.insert(
       spec.constants.end(),
       {results.gates.has_value(), static_cast<uint32_t>(results.gates.value_or(Activation::silu)), biased,
        results.output == Output::add, input.end.has_value(), results.begin != nullptr, variant.lane_rows,
-       blocks_at_once(plan, weights, variant), staged_words(plan, weights, variant)});
+       blocks_at_once(plan, weights, variant), staged_words(plan, weights, variant), 0, 0});
   const View& bias = biased ? weights.bias : state;
   for (const Matrix::Slice& slice : slices) {
+    set_formats(spec, kSecondOfRows, slice);
     const abi::MatmulPush push = {weights.cols,
                                   slice.rows,
                                   slice.row_base,

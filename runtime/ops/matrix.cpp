@@ -18,12 +18,44 @@ uint64_t row_bytes(Format format, Layout layout, uint32_t blocks) {
 
 uint64_t Matrix::tile_bytes() const { return row_bytes(format, layout, blocks()) * TILE_ROWS; }
 
+uint64_t Matrix::bytes() const {
+  if (first_rows == 0) return tiles() * tile_bytes();
+  uint64_t sum = 0;
+  for (const Matrix& run : runs()) sum += run.bytes();
+  return sum;
+}
+
+std::vector<Matrix> Matrix::runs() const {
+  Matrix first = *this;
+  first.bias = {};
+  first.first_rows = 0;
+  if (first_rows == 0) return {first};
+  Matrix rest = first;
+  first.rows = first_rows;
+  rest.format = second;
+  rest.rows -= first_rows;
+  first.view.bytes = first.bytes();
+  rest.view.offset += first.view.bytes;
+  rest.view.bytes = rest.bytes();
+  return {first, rest};
+}
+
 uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols) {
   const DType type = file_type(format);
   return rows * ((cols + block_elements(type) - 1) / block_elements(type)) * block_bytes(type);
 }
 
 std::vector<Matrix::Slice> Matrix::slices(uint64_t max_bytes) const {
+  if (first_rows > 0) {
+    if (bytes() <= max_bytes) return {{view, 0, rows, format, first_rows, second}};
+    const std::vector<Matrix> both = runs();
+    std::vector<Slice> all = both[0].slices(max_bytes);
+    for (Slice slice : both[1].slices(max_bytes)) {
+      slice.row_base += first_rows;
+      all.push_back(slice);
+    }
+    return all;
+  }
   const uint64_t fit = max_bytes / tile_bytes();
   if (fit == 0)
     throw Error(Code::unsupported,
@@ -37,7 +69,7 @@ std::vector<Matrix::Slice> Matrix::slices(uint64_t max_bytes) const {
     View part = view;  // not view.part(): sizes are asked of matrices without a buffer, too
     part.offset += tile * tile_bytes();
     part.bytes = count * tile_bytes();
-    result.push_back({part, row_base, std::min(static_cast<uint32_t>(count * TILE_ROWS), rows - row_base)});
+    result.push_back({part, row_base, std::min(static_cast<uint32_t>(count * TILE_ROWS), rows - row_base), format});
   }
   return result;
 }

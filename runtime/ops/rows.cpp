@@ -22,7 +22,7 @@ constexpr uint32_t kFewestRows = 8;         // a line of 128 bytes (abi.h)
 constexpr uint64_t kGroupBytes = 96 << 10;  // about what a workgroup reads of a large matrix (apps/bench/results)
 
 // Runs of blocks that a lane's loads cover at once (shaders/lib/rows.glsl).
-uint32_t turns(const Matrix& matrix) { return ceil_div(matrix.blocks(), matrix.format == Format::f16 ? 1 : 2); }
+uint32_t turns(const Matrix& matrix) { return ceil_div(matrix.blocks(), matrix.has(Format::f16) ? 1 : 2); }
 
 }  // namespace
 
@@ -41,11 +41,15 @@ void RowsVariant::spread(const Plan& plan, const Matrix& matrix, uint32_t result
   group_rows = lane_rows * plan.row_tiles;
   constants[2] = plan.split * (TILE_ROWS / lane_rows);
   uniform_parts &= lane_rows == TILE_ROWS;
+  // A workgroup's rows have one format.
+  if (matrix.first_rows % group_rows == 0) return;
+  constants[3] = 1;
+  group_rows = lane_rows;
 }
 
-void RowsVariant::pair_tiles(const Plan& plan) {
+void RowsVariant::pair_tiles(const Plan& plan, const Matrix& matrix) {
   uint32_t& row_tiles = constants[3];
-  if (row_tiles == 1 && plan.fewest_registers) {
+  if ((row_tiles == 1 && plan.fewest_registers) || matrix.first_rows > 0) {
     group_rows *= 2;
     return;
   }

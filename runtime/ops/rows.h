@@ -19,7 +19,7 @@ struct RowsVariant {
   void spread(const Plan& plan, const Matrix& matrix, uint32_t results);
   // A lane gets whole pairs of rows, which are in different tiles, if it does not compute them one after the other
   // (rows.glsl, GATED).
-  void pair_tiles(const Plan& plan);
+  void pair_tiles(const Plan& plan, const Matrix& matrix);
   // uniform: the variant for uniform parts
   KernelSpec kernel(const Shader& plain, const Shader& uniform, const Shader& with_texel) const {
     return {texel ? with_texel : uniform_parts ? uniform : plain, constants, uniform_parts};

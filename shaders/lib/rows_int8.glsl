@@ -52,7 +52,7 @@ int dot_of_blocks(uvec4 words[BLOCK_WORDS], uvec2 upper, uvec4 x[2]) {
 void rounded_rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride, uint first_token, uint first_row) {
   const uint blocks = (cols + BLOCK - 1) / BLOCK, stride = in_stride / 4;
   Place places[ROW_TILES];
-  places_of(places, blocks, rows, first_row);
+  places_of(places, blocks, 0, rows, first_row);
   [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] = 0;
   for (uint chunk = 0; chunk < blocks; chunk += CHUNK) {
     const uint end = min(chunk + CHUNK, blocks);

@@ -1,8 +1,5 @@
-// Blocks of the formats of super-blocks (abi.h). A file of formats/ knows each format's bits and scales; here are the places of its words, and the choice by
-// FORMAT.
-#include "formats/q6.glsl"
-#include "formats/q4k.glsl"
-#include "formats/q5k.glsl"
+// Blocks of the formats of super-blocks (abi.h). A file of formats/ knows each format's bits and scales (lib/formats.glsl); here are the places of its words, and
+// the choice by FORMAT.
 
 // 32-bit words of upper bits of a block.
 const uint UPPER = BITS - 4;

@@ -26,7 +26,7 @@ uint input_token() { return gl_LocalInvocationIndex / FOURS; }
 uint input_four() { return gl_LocalInvocationIndex % FOURS; }
 
 void load(uint block, uint blocks, uint tile, uint first_token, uint tokens) {
-  load_weights(loaded_weights, loaded_scales, block, blocks, tile);
+  load_tile(loaded_weights, loaded_scales, block, blocks, tile);
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
     const uint token = first_token + min(input_token() + i * INPUTS_APART, tokens - 1);
     loaded_inputs[i] = inputs[token * (p.in_stride / 4) + block * FOURS + input_four()];
@@ -36,7 +36,7 @@ void load(uint block, uint blocks, uint tile, uint first_token, uint tokens) {
 #ifdef WEFT_PEAKS
 shared vec4 input_peaks[TOKENS * 2];
 void note_peaks() {
-  note_weight_peaks(loaded_weights);
+  note_tile_peaks(loaded_weights);
   [[unroll]] for (uint i = 0; i < INPUTS; ++i) input_peaks[input_token() * 2 + input_four() / 4 + i * INPUTS_APART * 2][input_four() % 4] = peak_of(loaded_inputs[i]);
 }
 float input_peak(uint token) { return max(peak_of(input_peaks[token * 2]), peak_of(input_peaks[token * 2 + 1])); }

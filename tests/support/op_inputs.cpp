@@ -115,6 +115,25 @@ Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t 
   return tiled;
 }
 
+Tiled join(const std::shared_ptr<Device>& device, const Tiled& first, const Tiled& second) {
+  Tiled joined;
+  joined.matrix = first.matrix;
+  joined.matrix.rows += second.matrix.rows;
+  joined.matrix.first_rows = first.matrix.rows;
+  joined.matrix.second = second.matrix.format;
+  std::vector<std::byte> bytes = download_as<std::byte>(device, *first.buffer);
+  const std::vector<std::byte> rest = download_as<std::byte>(device, *second.buffer);
+  bytes.insert(bytes.end(), rest.begin(), rest.end());
+  EXPECT_EQ(bytes.size(), joined.matrix.bytes());
+  joined.buffer = std::make_unique<Buffer>(device, "matrix", bytes.size(), Memory::device);
+  joined.matrix.view = *joined.buffer;
+  Uploader(device).upload(joined.matrix.view, std::span<const std::byte>(bytes));
+  joined.values = first.values;
+  joined.values.rows += second.values.rows;
+  joined.values.values.insert(joined.values.values.end(), second.values.values.begin(), second.values.values.end());
+  return joined;
+}
+
 Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tokens, const reference::Rows& values) {
   Activations made = {values, stride_of(values.cols), {}};
   std::vector<float> floats(size_t{tokens} * made.stride, std::numeric_limits<float>::quiet_NaN());

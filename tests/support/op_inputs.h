@@ -44,6 +44,8 @@ std::vector<float> stored_table(Format format, const TensorView& tensor);
 // A matrix of a native format has random blocks.
 Tiled make_tiled(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, uint32_t seed,
                  Layout layout = Layout::values);
+// The rows of two matrices as one matrix of two formats. The first has whole tiles.
+Tiled join(const std::shared_ptr<Device>& device, const Tiled& first, const Tiled& second);
 // Packs a tensor and uploads it. basis: of Layout::planes; none: the one of unknown states. `values` is filled in only
 // for Layout::planes.
 Tiled tile(const std::shared_ptr<Device>& device, Format format, uint32_t rows, uint32_t cols, const TensorView& tensor,

@@ -1,0 +1,140 @@
+// The tiles of one format: how a block's words are loaded, and how eight weights are unpacked for each way to multiply. Part of tile_weights.glsl.
+#include "lib/tiles.glsl"
+#include "lib/super_blocks.glsl"
+
+// tile: where the workgroup's rows begin, in 32-bit words.
+// scale_words: notes; q6: the scales of two blocks, then notes; q5k and q4k: the super-block's last word.
+void load_weights(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
+  const uint count = row_words(blocks), eight = weight_eight(), scale_count = (blocks + RUN - 1) / RUN;
+  const uint word = tile / 4 + IN_TILE(weight_row(), block_word(block) + eight * BLOCK_WORDS / 4, count), row = tile / 4 + IN_TILE(weight_row(), 0, count);
+  const uint scales = tile + TILE_ROWS * 4 * count + IN_TILE(weight_row(), block / RUN, scale_count);
+  [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
+    const uint at = word + i * WEIGHTS_APART * count;
+    if (FORMAT == FORMAT_F16) weights[i] = words[at];
+    if (FORMAT == FORMAT_Q8) weights[i].xy = word_pairs[at * 2 + eight % 2];
+    if (FORMAT == FORMAT_Q4) weights[i].x = small_words[at * 4 + eight];
+    if (NOTED) scale_words[i].x = small_words[scales + i * WEIGHTS_APART * scale_count];
+    if (!SUPER) continue;
+    const uint own = row + i * WEIGHTS_APART * count;
+    weights[i].x = small_words[at * 4 + eight];
+    if (UPPER > 0) weights[i].y = small_words[upper_word(own, block, eight)];
+    if (FORMAT == FORMAT_Q6)
+      scale_words[i].xy = uvec2(small_words[scales_at(own, block) * 4 + block % SUPER_BLOCKS / 2], scale_words[i].x);
+    else
+      scale_words[i] = words[scales_at(own, block)];
+  }
+}
+
+// Unpacks eight weights, and returns the factor that they must still be multiplied with.
+float unpack(out vec4 low, out vec4 high, uvec4 eight, uvec4 scale_words, uint block) {
+  const uint scales = scale_words.x;
+  if (SUPER) integers_of(low, high, eight.x, eight.y, weight_eight());
+  if (FORMAT == FORMAT_Q6) {
+    const vec2 halves = q6_scales(scale_words.xy, block);
+    return weight_eight() < 2 ? halves.x : halves.y;
+  }
+  if (SUPER) {
+    const vec2 line = scale_and_minimum(scale_words, block);
+    low = line.x * low + line.y;
+    high = line.x * high + line.y;
+    return 1;
+  }
+  if (FORMAT == FORMAT_F16) {
+    low = vec4(unpackHalf2x16(eight.x), unpackHalf2x16(eight.y));
+    high = vec4(unpackHalf2x16(eight.z), unpackHalf2x16(eight.w));
+    return 1;
+  }
+  if (FORMAT == FORMAT_Q8) {
+    low = signed_bytes(eight.x);
+    high = signed_bytes(eight.y);
+    return scale_of(block % 2 == 0 ? scales : scales >> 16);
+  }
+  const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
+  low = scale * four_bits(eight.x) + minimum;
+  high = scale * four_bits(eight.x >> 16) + minimum;
+  return 1;
+}
+
+#ifdef WEFT_PEAKS
+// The largest magnitudes of the f16 weights that each thread has loaded.
+shared vec4 weight_peaks[FORMAT == FORMAT_F16 ? TILE_ROWS : 1];
+
+void note_weight_peaks(uvec4 weights[WEIGHTS]) {
+  if (FORMAT != FORMAT_F16) return;
+  [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
+    vec4 low, high;
+    unpack(low, high, weights[i], uvec4(0), 0);
+    weight_peaks[weight_row() + i * WEIGHTS_APART][weight_eight()] = max(peak_of(low), peak_of(high));
+  }
+}
+float weight_peak(uint row) { return peak_of(weight_peaks[row]); }
+#endif
+
+// Eight weights for the workgroup's shared memory, as each way to multiply has them.
+#if defined(WEFT_MATRICES)
+// Value = scale * number + minimum.
+void unpack_to_store(out vec4 low, out vec4 high, out float scale, out float minimum, uvec4 eight, uvec4 scale_words, uint block, uint row) {
+  minimum = 0;
+  if (SUPER && MINIMA) {
+    integers_of(low, high, eight.x, eight.y, weight_eight());
+    const vec2 line = scale_and_minimum(scale_words, block);
+    scale = line.x;
+    minimum = line.y;
+  } else if (FORMAT == FORMAT_Q4) {
+    low = four_bits(eight.x);
+    high = four_bits(eight.x >> 16);
+    scale = scale_of(scale_words.x);
+    minimum = scale_of(scale_words.x >> 16);
+  } else {
+    scale = unpack(low, high, eight, scale_words, block);
+  }
+  if (FORMAT == FORMAT_F16) {
+    const float power = power_below(weight_peak(row));
+    low *= PEAK * inverse_power(power);
+    high *= PEAK * inverse_power(power);
+    scale = power / PEAK;
+  }
+}
+#elif defined(WEFT_FP16)
+// The largest magnitude that a block of a format of super-blocks can have.
+float super_peak(uvec4 scale_words, uint block) {
+  if (FORMAT == FORMAT_Q6) {
+    const vec2 halves = abs(q6_scales(scale_words.xy, block));
+    return 128 * max(halves.x, halves.y);
+  }
+  const vec2 line = scale_and_minimum(scale_words, block);
+  return max(abs(line.y), abs(((1 << BITS) - 1) * line.x + line.y));
+}
+void unpack_to_store(out vec4 low, out vec4 high, out float scale, uvec4 eight, uvec4 scale_words, uint block, uint row) {
+  scale = unpack(low, high, eight, scale_words, block);
+  if (SUPER) {
+    const float power = power_below(super_peak(scale_words, block)), factor = scale * inverse_power(power);
+    low *= factor;
+    high *= factor;
+    scale = power;
+  } else if (FORMAT != FORMAT_Q8) {
+    const float minimum = scale_of(scale_words.x >> 16), maximum = 15 * scale_of(scale_words.x) + minimum;
+    scale = power_below(FORMAT == FORMAT_F16 ? weight_peak(row) : max(abs(minimum), abs(maximum)));
+    low *= inverse_power(scale);
+    high *= inverse_power(scale);
+  }
+}
+#elif defined(WEFT_INT8)
+// Bytes, and the block's scale and minimum.
+void unpack_to_store(out uvec2 bytes, out vec2 line, uvec4 eight, uvec4 scale_words, uint block) {
+  if (FORMAT == FORMAT_Q4)
+    bytes = uvec2(four_bytes(eight.x & 0xffffu), four_bytes(eight.x >> 16));
+  else
+    bytes = SUPER ? bytes_of_eight(eight.x, eight.y, weight_eight()) : eight.xy;
+  if (SUPER)
+    line = scale_and_minimum(scale_words, block);
+  else
+    line = vec2(scale_of(FORMAT == FORMAT_Q4 || block % 2 == 0 ? scale_words.x : scale_words.x >> 16), MINIMA ? scale_of(scale_words.x >> 16) : 0);
+}
+#else
+void unpack_to_store(out vec4 low, out vec4 high, uvec4 eight, uvec4 scale_words, uint block) {
+  const float scale = unpack(low, high, eight, scale_words, block);
+  low *= scale;
+  high *= scale;
+}
+#endif

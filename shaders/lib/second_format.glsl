@@ -1,0 +1,73 @@
+// A second format of the same matrix: the code of one format once more, with FORMAT as SECOND_FORMAT and every name after "second_" or "SECOND_".
+// GLSL has no templates. If SECOND_TILE is 0, nothing of it is called, and compilers drop it.
+#define FORMAT SECOND_FORMAT
+#define BITS SECOND_BITS
+#define SUPER SECOND_SUPER
+#define SCALES SECOND_SCALES
+#define MINIMA SECOND_MINIMA
+#define BLOCK_WORDS SECOND_BLOCK_WORDS
+#define NOTED SECOND_NOTED
+#define RUN SECOND_RUN
+#define UPPER SECOND_UPPER
+#define row_words second_row_words
+#define block_word second_block_word
+#define tile_words second_tile_words
+#define upper_word second_upper_word
+#define scales_at second_scales_at
+#define bytes_of_eight second_bytes_of_eight
+#define integers_of second_integers_of
+#define SUPER_TURN SECOND_SUPER_TURN
+#define TURN SECOND_TURN
+#define SCALE_LOADS SECOND_SCALE_LOADS
+#define unpack_block second_unpack_block
+#define places_of second_places_of
+#define super_scales second_super_scales
+#define pair_scales second_pair_scales
+#define upper_bits second_upper_bits
+#define unpack_super second_unpack_super
+#define rows_dot second_rows_dot
+#define load_weights second_load_weights
+#define unpack second_unpack
+#define weight_peaks second_weight_peaks
+#define note_weight_peaks second_note_weight_peaks
+#define weight_peak second_weight_peak
+#define super_peak second_super_peak
+#define unpack_to_store second_unpack_to_store
+#ifdef WEFT_LANE_ROWS
+#include "lib/format_rows.glsl"
+#else
+#include "lib/format_tiles.glsl"
+#endif
+#undef FORMAT
+#undef BITS
+#undef SUPER
+#undef SCALES
+#undef MINIMA
+#undef BLOCK_WORDS
+#undef NOTED
+#undef RUN
+#undef UPPER
+#undef row_words
+#undef block_word
+#undef tile_words
+#undef upper_word
+#undef scales_at
+#undef bytes_of_eight
+#undef integers_of
+#undef SUPER_TURN
+#undef TURN
+#undef SCALE_LOADS
+#undef unpack_block
+#undef places_of
+#undef super_scales
+#undef pair_scales
+#undef upper_bits
+#undef unpack_super
+#undef rows_dot
+#undef load_weights
+#undef unpack
+#undef weight_peaks
+#undef note_weight_peaks
+#undef weight_peak
+#undef super_peak
+#undef unpack_to_store
