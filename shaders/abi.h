@@ -328,6 +328,7 @@ struct NormHeadsPush {
   uint heads, kv_heads, head_dim;
   uint stride;  // floats between rows of q|k|v
   float epsilon;
+  uint whole;  // 1: all heads of q are one row, and all of k
 };
 // A row of an RMSNorm that is begun: x times the norm's weights; from NORM_SUMS_AT on partial sums of x^2, which the
 // norm divides by the root of. The padding of both, up to multiples of 64, is zero.
@@ -397,6 +398,8 @@ struct AttendPush {
   uint reach;                 // of biases, likewise: those of a head are (2 * reach + 1)
   uint span;                  // positions a workgroup goes through
   uint arrivals;              // words of the parts' buffer: where the arrivals end
+  float growth;               // of queries by position (lib/query_scale.glsl); 0: they stay
+  uint growth_step;           // positions between two steps of the growth
 };
 // If a cache is longer than `span`, several workgroups compute a head and leave parts. First, for each part, token and
 // head, the sum of values weighted by exp(score - peak), head_dim floats; after all of those, for each the peak and the
@@ -458,6 +461,7 @@ struct GatePush {
 #define ACTIVATION_RELU 3
 #define ACTIVATION_TANH 4
 #define ACTIVATION_CLAMPED 5  // only of a gate
+#define ACTIVATION_RELU_SQUARED 6
 struct ActivatePush {
   uint cols;  // of the result; a gated input has gate and up, cols each, one after the other
   uint in_stride, out_stride;

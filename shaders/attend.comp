@@ -53,6 +53,7 @@ layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
 layout(std430, binding = 7) readonly buffer Sinks { float sinks[]; };  // (heads)
 layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/members.glsl"
+#include "lib/query_scale.glsl"
 #include "lib/window.glsl"
 #include "lib/rotate_one.glsl"
 #include "lib/parts.glsl"
@@ -261,9 +262,10 @@ void main() {
   const uint kv_head = head / (p.heads / p.kv_heads);
   const uint slots = (owner.slot * p.kv_heads + kv_head) * p.capacity;  // before the key/value head's first
   const uint q_row = token * p.q_stride + head * DIM;
+  const float scale = query_scale(own);
   for (uint i = lane; i < HEADS * QUADS * 4; i += THREADS) {
     const uint h = i / (QUADS * 4), d = i % (QUADS * 4), q_head = q_row + h * DIM;
-    const float value = d >= DIM ? 0 : p.scale * (ROTATES != 0 ? rotated(q_head, d, own, ROTARY_DIM, ADJACENT != 0) : qkv[q_head + d]);
+    const float value = d >= DIM ? 0 : scale * (ROTATES != 0 ? rotated(q_head, d, own, ROTARY_DIM, ADJACENT != 0) : qkv[q_head + d]);
     query[i / 4][i % 4] = value;
   }
   barrier();

@@ -46,6 +46,7 @@ layout(std430, binding = 9) coherent buffer Arrivals { uint arrivals[]; };
 layout(std430, binding = 10) readonly buffer Sinks { float sinks[]; };  // as in attend.comp
 layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/members.glsl"
+#include "lib/query_scale.glsl"
 #include "lib/window.glsl"
 #include "lib/parts.glsl"
 
@@ -85,10 +86,11 @@ void main() {
   vec4 query[HEADS][SHARES];
   vec4 acc[HEADS][VALUE_TEXELS * 2];  // the lane's dimensions: 8 * (part * LANES + lane) and on
   float peak[HEADS], total[HEADS];
+  const float scale = query_scale(own);
   [[unroll]] for (uint h = 0; h < HEADS; ++h) {
     [[unroll]] for (uint s = 0; s < SHARES; ++s) {
       const uint texel = (token * p.q_stride + (head + h) * DIM) / 4, quad = s * LANES + lane;
-      query[h][s] = p.scale * (ROTATES != 0 ? rotated(texel, quad, own) : input_at(texel + quad));
+      query[h][s] = scale * (ROTATES != 0 ? rotated(texel, quad, own) : input_at(texel + quad));
     }
     [[unroll]] for (uint i = 0; i < VALUE_TEXELS * 2; ++i) acc[h][i] = vec4(0);
     peak[h] = -1e30;

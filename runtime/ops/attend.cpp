@@ -71,6 +71,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   require_bytes(y, uint64_t{tokens} * stride * 4, "attend", "y");
   require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "attend", "keys");
   require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "attend", "values");
+  require(attention.growth.step > 0, "attend", "queries that grow every 0 positions");
   require(attention.window == 0 || attention.mask != AttentionMask::source, "attend", "a window of a source");
   const uint32_t of_session = cache.member_tokens ? cache.member_tokens : tokens;
   require(tokens % of_session == 0, "attend", "sessions of different numbers of tokens");
@@ -95,7 +96,9 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.soft_cap,
                                 reach,
                                 parts > 1 ? plan.attend_span : UINT32_MAX / 2,
-                                static_cast<uint32_t>(scratch.bytes / 4)};
+                                static_cast<uint32_t>(scratch.bytes / 4),
+                                attention.growth.rate,
+                                attention.growth.step};
   std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.mask),
                                      biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;

@@ -14,8 +14,19 @@ void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, c
   const Plan& plan = recorder.device().plan();
   recorder.dispatch({plan.subgroup ? shaders::norm_heads_subgroup : shaders::norm_heads, {plan.reduce_threads}},
                     {state, weight, qkv},
-                    abi::NormHeadsPush{shape.heads, shape.kv_heads, shape.head_dim, stride, epsilon},
+                    abi::NormHeadsPush{shape.heads, shape.kv_heads, shape.head_dim, stride, epsilon, 0},
                     {shape.heads + (1 + of_values) * shape.kv_heads, tokens});
+}
+
+void norm_rows(Recorder& recorder, const HeadShape& shape, const View& state, const View& weight, const View& qkv,
+               float epsilon, uint32_t tokens) {
+  const uint32_t stride = stride_of((shape.heads + 2 * shape.kv_heads) * shape.head_dim);
+  require_bytes(qkv, uint64_t{tokens} * stride * 4, "norm_heads", "qkv");
+  require_bytes(weight, uint64_t{shape.heads + shape.kv_heads} * shape.head_dim * 4, "norm_heads", "weight");
+  const Plan& plan = recorder.device().plan();
+  recorder.dispatch({plan.subgroup ? shaders::norm_heads_subgroup : shaders::norm_heads, {plan.reduce_threads}},
+                    {state, weight, qkv},
+                    abi::NormHeadsPush{shape.heads, shape.kv_heads, shape.head_dim, stride, epsilon, 1}, {2, tokens});
 }
 
 }  // namespace weft::ops

@@ -89,7 +89,8 @@ enum class Activation : uint32_t {
   gelu_tanh = ACTIVATION_GELU_TANH,
   relu = ACTIVATION_RELU,
   tanh = ACTIVATION_TANH,
-  clamped = ACTIVATION_CLAMPED  // of gates alone
+  clamped = ACTIVATION_CLAMPED,  // of gates alone
+  relu_squared = ACTIVATION_RELU_SQUARED
 };
 
 // Rows of floats as pairs of halves: halves (tokens, halves_stride(cols)) as abi.h has them.
@@ -160,6 +161,9 @@ struct HeadShape {
 // normed
 void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, const View& weight, const View& qkv,
                 float epsilon, uint32_t tokens, bool values = false);
+// The same of q and of k as one row each, over all heads. weight (q + k)
+void norm_rows(Recorder& recorder, const HeadShape& shape, const View& state, const View& weight, const View& qkv,
+               float epsilon, uint32_t tokens);
 
 // A layer's cache: keys and values in `capacity` slots, a multiple of TILE_ROWS. A ring: position p is in slot
 // p % capacity, and overwrites position p - capacity.
@@ -194,6 +198,12 @@ struct ScoreBiases {
   View values;  // (heads, 2 * reach + 1) floats, from -reach to reach; none: without a buffer
   uint32_t reach = 0;
 };
+// Queries grow with their position: they are multiplied by 1 + rate * ln(1 + floor(position / step)) (Llama 4's
+// "inference time temperature scaling", Meta 2025; after Nakanishi 2025, "Scalable-Softmax is superior for attention").
+struct QueryGrowth {
+  float rate = 0;     // 0: they do not grow
+  uint32_t step = 1;  // positions, at least 1
+};
 struct Attention {
   float scale;  // of the scores
   // Positions a token sees, itself the last; with AttentionMask::none as many from itself on, too. 0: all that `mask`
@@ -209,6 +219,7 @@ struct Attention {
   // (heads): a score of a head's own, which takes a share of the softmax and adds no value (Xiao et al. 2023,
   // "Efficient streaming language models with attention sinks"); none: without a buffer.
   View sinks = {};
+  QueryGrowth growth = {};
 };
 struct FusedRope {
   Pairs pairs;
@@ -249,8 +260,8 @@ void short_conv(Recorder& recorder, const ConvShape& shape, const View& state, c
 // gated: y[t] = f(gate[t]) * up[t].                     x (tokens, stride_of(2 cols)): gate, then up
 // else:  y[t] = f(x[t]).                                x (tokens, stride_of(cols)); y (tokens, stride_of(cols))
 // silu(v) = v / (1 + exp(-v)); gelu(v) = v Phi(v), with Phi the normal distribution's integral; gelu_tanh(v) =
-// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0); tanh(v). clamped, only gated: with
-// g = min(gate, 7) and u = up within -7 .. 7, g / (1 + exp(-1.702 g)) * (u + 1).
+// v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2; relu(v) = max(v, 0); relu_squared(v) = relu(v)^2; tanh(v).
+// clamped, only gated: with g = min(gate, 7) and u = up within -7 .. 7, g / (1 + exp(-1.702 g)) * (u + 1).
 // copies: rows of each token in x and in y.
 void activate(Recorder& recorder, Activation activation, bool gated, const View& state, const View& x, const View& y,
               uint32_t cols, uint32_t tokens, uint32_t copies = 1);

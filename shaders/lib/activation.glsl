@@ -13,6 +13,7 @@ float clamped_gate(float gate, float up) {
 
 float activated(float v) {
   if (ACTIVATION == ACTIVATION_RELU) return max(v, 0);
+  if (ACTIVATION == ACTIVATION_RELU_SQUARED) return max(v, 0) * max(v, 0);  // So et al. 2021, "Primer"
   if (ACTIVATION == ACTIVATION_SILU) return v / (1 + exp(-v));
   if (ACTIVATION == ACTIVATION_TANH) return 1 - 2 / (1 + exp(2 * v));  // 1 where exp() overflows
   if (ACTIVATION == ACTIVATION_GELU_TANH)  // v (1 + tanh(u)) / 2, without a tanh that may overflow

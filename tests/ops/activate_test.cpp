@@ -10,8 +10,8 @@ namespace {
 class ActivateTest : public GpuTest {};
 
 using ops::Activation;
-constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh,
-                               Activation::relu, Activation::tanh, Activation::clamped};
+constexpr Activation kAll[] = {Activation::silu, Activation::gelu,    Activation::gelu_tanh,   Activation::relu,
+                               Activation::tanh, Activation::clamped, Activation::relu_squared};
 
 void check_activate(Activation activation, bool gated, const reference::Rows& values, uint32_t tokens,
                     uint32_t copies = 1) {
@@ -67,7 +67,8 @@ TEST_F(ActivateTest, FarGates) {
     gate_up.values[i] = static_cast<float>(gates[i]);
     gate_up.values[gates.size() + i] = 1.5;
   }
-  for (const Activation activation : kAll) check_activate(activation, true, gate_up, 1);
+  for (const Activation activation : kAll)  // a square of 1e30 is infinite
+    if (activation != Activation::relu_squared) check_activate(activation, true, gate_up, 1);
 }
 
 }  // namespace

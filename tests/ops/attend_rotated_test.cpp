@@ -113,6 +113,7 @@ TEST_F(AttendTurnsTest, EqualsRopeAndAttend) {
     check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {1.5f, 0, 5}}, tuning);          // a soft-cap
     check({{7, 1, 16}, 16, ops::Pairs::adjacent, 300, {0.2f, 0, 0, true}}, tuning);  // ALiBi
     for (const uint32_t pos : {0u, 300u}) check({{9, 3, 64}, 64, ops::Pairs::halves, pos, {0.2f}, 0, true}, tuning);
+    check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {.scale = 0.2f, .growth = {0.7f, 64}}}, tuning);
     tuning.attend_span = 64;
     check({{9, 3, 64}, 64, ops::Pairs::halves, 300, {0.2f}, 512, true}, tuning);
     for (const uint32_t pos : {0u, 63u, 64u, 300u})

@@ -26,6 +26,7 @@ struct Case {
   uint32_t source = 0;  // positions of an encoder's output
   Format format = Format::f16;
   bool sinks = false;
+  ops::QueryGrowth growth = {};
 };
 
 // A cache on the device, in the layout of abi.h, with NaN in every slot that no position before `length` is in.
@@ -133,6 +134,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
     ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.mask, {}};
     if (c.reach) attention.biases = {bias_buffer, c.reach};
     if (c.sinks) attention.sinks = sink_buffer;
+    attention.growth = c.growth;
     ops::attend(recorder, s, attention, state, q.buffer,
                 {cache.key_buffer, cache.value_buffer, cache.capacity, c.format, parts}, y, c.tokens);
   });
@@ -144,9 +146,10 @@ void check_attend(const Tuning& tuning, const Case& c) {
 
   reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
   for (uint32_t t = 0; t < c.active; ++t) {
+    const double grown = scale * (1 + double{c.growth.rate} * std::log1p((c.pos + t) / c.growth.step));
     const reference::Attention attention =
         reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads,
-                          c.mask == ops::AttentionMask::causal ? c.pos + t + 1 : length, scale, c.window, c.soft_cap,
+                          c.mask == ops::AttentionMask::causal ? c.pos + t + 1 : length, grown, c.window, c.soft_cap,
                           c.alibi, biases, static_cast<int>(c.pos + t), sinks);
     std::ranges::copy(attention.y, want.row(t).begin());
     // An error e of a score changes its weight by the factor exp(e), and all weights' sum by no more; 5e-6 for the
@@ -194,6 +197,16 @@ TEST_F(AttendTest, Sinks) {
           c.window = 40;
           check_attend(tuning, c);
         }
+}
+
+// Steps within a chunk of tokens, and far from the first.
+TEST_F(AttendTest, QueriesGrow) {
+  for (const Tuning& tuning : {Tuning(), Tuning{.texel_products = false}, Tuning{.plain = true, .attend_span = 64}})
+    for (const uint32_t pos : {0u, 61u, 300u}) {
+      Case c = {{9, 3, 64}, pos, 5, 5};
+      c.growth = {0.7f, 32};
+      check_attend(tuning, c);
+    }
 }
 
 // llvmpipe ends a shader's loops after 65,535 rounds.

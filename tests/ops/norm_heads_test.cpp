@@ -50,5 +50,32 @@ TEST_F(NormHeadsTest, HeadDimensionsAndChunks) {
     }
 }
 
+TEST_F(NormHeadsTest, RowsOfAllHeads) {
+  const ops::HeadShape s = {5, 2, 12};
+  const uint32_t q = s.heads * s.head_dim, k = s.kv_heads * s.head_dim, tokens = 3;
+  for (const Tuning& tuning : reduction_tunings()) {
+    const auto device = open_device(tuning);
+    Random random(7);
+    const Activations qkv = make_activations(device, tokens, tokens, q + 2 * k, random);
+    const std::vector<float> weight = random.normals(q + k);
+    const Buffer weights = upload(device, "weight", weight), state = make_state(device, 5, 5 + tokens, 100);
+    run_op(device, reduction("norm_heads", device->plan()),
+           [&](Recorder& recorder) { ops::norm_rows(recorder, s, state, weights, qkv.buffer, 1e-6f, tokens); });
+    reference::Rows want = qkv.values;
+    for (uint32_t t = 0; t < tokens; ++t)
+      for (const auto& [from, count] : {std::pair{0u, q}, {q, k}}) {
+        const std::span<double> place = want.row(t).subspan(from, count);
+        reference::Rows one(1, count);
+        std::ranges::copy(place, one.values.begin());
+        const std::vector<double> own = doubles({weight.begin() + from, weight.begin() + from + count});
+        std::ranges::copy(reference::norm(one, own, 1e-6f).values, place.begin());
+      }
+    const std::vector<float> got = download_as<float>(device, qkv.buffer);
+    for (uint32_t t = 0; t < tokens; ++t)
+      for (uint32_t i = 0; i < want.cols; ++i)
+        ASSERT_NEAR(got[t * qkv.stride + i], want.row(t)[i], (dot_error(q) + 6 * kRounding) * 10) << t << " " << i;
+  }
+}
+
 }  // namespace
 }  // namespace weft::test

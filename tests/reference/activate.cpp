@@ -17,6 +17,8 @@ double activated(Activation activation, double v) {
       return std::tanh(v);
     case Activation::relu:
       return std::max(v, 0.0);
+    case Activation::relu_squared:
+      return std::pow(std::max(v, 0.0), 2);
     case Activation::clamped:
       break;
   }

@@ -6,7 +6,7 @@
 
 namespace weft::reference {
 
-enum class Activation { silu, gelu, gelu_tanh, relu, tanh, clamped };  // clamped: not by itself
+enum class Activation { silu, gelu, gelu_tanh, relu, tanh, clamped, relu_squared };  // clamped: not by itself
 double activated(Activation activation, double value);
 
 // y = f(gate) * up; clamped: with g = min(gate, 7) and u = up within -7 .. 7, g sigmoid(1.702 g) (u + 1), gpt-oss's.
