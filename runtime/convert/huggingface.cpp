@@ -92,12 +92,15 @@ class Collector {
 
   // gguf_what: the end of the name there.
   void add(std::string_view role, int layer, const char* what, const char* gguf_what) {
+    // Llama's name for it means another norm where there is none.
+    if (role == "ffn_norm" && config_.layer_kind.unnormed) return;
     const TensorView* tensor = tensors_.find(role, layer, what);
     if (tensor && role == "output" && config_.tied == true) {  // a second copy is not written, a differing table is
       const TensorView* table = tensors_.find("token_embd", -1, what);
       if (table && Parts::same_bytes(*tensor, *table)) return;
     }
-    if (!tensor && role == "token_embd") tensor = tensors_.find("output", -1, what);  // a tied one under its other name
+    // A tied table under its other name.
+    if (!tensor && role == "token_embd" && what == std::string_view("weight")) tensor = tensors_.find("output", -1);
     if (!tensor) return;
     ConvertTensor to = {{tensor}, tensor_name(ModelFile::Kind::gguf, family_, role, layer, gguf_what)};
     if (role == "ffn_gate_inp_shexp") to.shape = {config_.width};
@@ -220,7 +223,9 @@ void add_rope_keys(JsonValue& keys, const std::string& p, const Config& c) {
     keys[s + "original_context_length"] = static_cast<uint32_t>(rope.yarn.old_context);
     keys[s + "yarn_beta_fast"] = static_cast<float>(rope.yarn.fast);
     keys[s + "yarn_beta_slow"] = static_cast<float>(rope.yarn.slow);
-    keys[s + "yarn_attn_factor"] = static_cast<float>(rope.magnitude / yarn_magnitude(rope.factor));
+    const double divisor = yarn_magnitude(rope.factor, rope.yarn.divided_by);
+    if (rope.yarn.divided_by > 0) keys[s + "yarn_log_multiplier"] = static_cast<float>(rope.yarn.divided_by);
+    keys[s + "yarn_attn_factor"] = static_cast<float>(rope.magnitude * divisor / yarn_magnitude(rope.factor));
   } else if (rope.scaling == Rope::Scaling::longrope) {
     keys[s + "original_context_length"] = rope.old_context;
     keys[s + "attn_factor"] = static_cast<float>(rope.magnitude);
@@ -308,12 +313,12 @@ void add_expert_keys(JsonValue& keys, const std::string& p, const Config& c) {
   if (e.count == 0) return;
   keys[p + "expert_count"] = e.count;
   keys[p + "expert_used_count"] = e.used;
-  // Two architectures have the experts' width as the feed-forward's.
-  const bool own = c.traits->architecture != "llama" && !c.traits->mamba2;
+  // Some architectures have the experts' width as the feed-forward's.
+  const bool own = c.traits->architecture != "llama" && c.traits->architecture != "olmoe" && !c.traits->multipliers;
   if (own) keys[p + "expert_feed_forward_length"] = c.expert_ffn;
   if (!own) keys[p + "feed_forward_length"] = c.expert_ffn;
   if (c.layer_kind.shared_expert != SharedExpert::none) keys[p + "expert_shared_feed_forward_length"] = c.ffn;
-  if (!e.sigmoid && e.normalised) return;
+  if (!e.sigmoid && e.normalised && !c.traits->raw_gates) return;
   keys[p + "expert_weights_norm"] = e.normalised;
   if (!e.sigmoid) return;
   keys[p + "expert_gating_func"] = 2u;
@@ -336,8 +341,9 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
                     {p + "attention.value_length", c.heads.head_dim}};
   const bool layer_norm = c.layer_kind.norm == ops::NormKind::layer;
   keys[p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon")] = c.mixer_epsilon;
-  if (c.layer_kind.parallel != c.traits->layer_kind.parallel || architecture == "gptneox")
+  if (c.layer_kind.parallel != c.traits->layer_kind.parallel || architecture == "gptneox" || c.traits->shares_norm)
     keys[p + "use_parallel_residual"] = c.layer_kind.parallel;
+  if (c.query_growth.rate > 0) keys[p + "attention.temperature_scale"] = c.query_growth.rate;
   if (c.attention_cap > 0) keys[p + "attn_logit_softcapping"] = c.attention_cap;
   if (c.logit_cap > 0) keys[p + "final_logit_softcapping"] = c.logit_cap;
   if (c.traits->multipliers) {
@@ -376,6 +382,9 @@ std::string difference(const Config& a, const Config& b) {
   if (differs(a.attention_scale, b.attention_scale)) return "the scale of the attention's scores";
   if (differs(a.embedding_scale, b.embedding_scale)) return "the scale of the embedding";
   if (differs(a.logit_scale, b.logit_scale) || differs(a.logit_cap, b.logit_cap)) return "the logits' scale or cap";
+  if (differs(a.query_growth.rate, b.query_growth.rate) ||
+      (a.query_growth.rate > 0 && a.query_growth.step != b.query_growth.step))
+    return "the growth of queries with their position";
   if (differs(a.attention_cap, b.attention_cap)) return "the cap of the attention's scores";
   if (!std::ranges::equal(a.ropes, b.ropes, same_rope)) return "the RoPE scaling";
   if (a.layer_input != b.layer_input) return "the per-layer embeddings";

@@ -83,7 +83,8 @@ bool reads_images(const JsonValue& config) {
 // A model of texts and pictures, of which Weft runs the text model alone.
 bool has_text_part(const JsonValue& config) {
   const JsonValue* type = config.find("model_type");
-  return type != nullptr && (*type == "qwen3_5" || *type == "qwen3_5_moe" || *type == "gemma4");
+  return type != nullptr &&
+         (*type == "qwen3_5" || *type == "qwen3_5_moe" || *type == "gemma4" || *type == "mistral3");
 }
 
 // A name that cannot leave its folder.
@@ -135,12 +136,19 @@ void read_sentence_files(ModelFile& model) {
 // The text model's description and tensors, under the names that they have in a folder of their own.
 void keep_text(ModelFile& model) {
   constexpr std::string_view kOwn = "model.", kHead = "lm_head.";
+  // Older files have the text model's own names after "language_model.".
+  constexpr std::string_view kWhole = "language_model.", kBody = "language_model.model.";
+  for (TensorView& tensor : model.tensors) {
+    if (tensor.name.starts_with(kBody)) tensor.name.replace(0, kBody.size(), "model.language_model.");
+    if (tensor.name.starts_with("language_model.lm_head.")) tensor.name.erase(0, kWhole.size());
+  }
   const std::string_view text_name = reads_images(model.metadata) ? "model.text_model." : "model.language_model.";
   const JsonValue* text = model.metadata.find("text_config");
   if (text == nullptr || !text->is_object())
     throw Error(Code::bad_file, "there is no object \"text_config\"", (model.path / "config.json").string());
   JsonValue own = *text;
-  if (!own.contains("model_type")) own["model_type"] = "llama";  // as Transformers takes for granted
+  if (!own.contains("model_type"))  // as Transformers takes for granted
+    own["model_type"] = model.metadata["model_type"] == "mistral3" ? "mistral" : "llama";
   if (const JsonValue* tied = model.metadata.find("tie_word_embeddings")) own["tie_word_embeddings"] = *tied;
   model.metadata = std::move(own);
   std::erase_if(model.tensors, [&](const TensorView& tensor) {

@@ -8,6 +8,7 @@
 #include "model/config_experts.h"
 #include "model/config_gemma4.h"
 #include "model/config_mixers.h"
+#include "model/config_positions.h"
 #include "model/config_whisper.h"
 #include "model/fingerprint.h"
 
@@ -16,10 +17,8 @@ namespace {
 
 using ops::Activation;
 
-constexpr uint32_t kMostContext = 1u << 24;
 constexpr uint32_t kMostBuckets = 4096;
 constexpr uint32_t kT5Farthest = 128;  // whose distance has a bias of its own: every T5's, and in no key of GGUF
-constexpr double kHuge = 1e12;
 
 // Begins a config with the settings of the family, the same for both kinds of files.
 Config begin(const ModelFile& file, const JsonObject& values, const std::string& family) {
@@ -42,34 +41,17 @@ void find_biases(Config& c, const ModelFile& file) {
   c.layer_kind.ffn_bias |= there({"ffn_up", "ffn_down"});
 }
 
+void read_parallel(Config& c, const JsonObject& values, const std::string& key) {
+  c.layer_kind.parallel = values.flag(key, c.layer_kind.parallel);
+  if (c.traits->shares_norm) c.layer_kind.shared_norm = c.layer_kind.parallel;
+}
+
 // A decoder's layers whose tokens see later ones too.
 void see_both_ways(Config& c, const JsonObject& values) {
   if (c.traits->encoder || c.traits->gated_delta || c.traits->mamba2 || c.traits->short_conv || c.traits->gemma4 ||
       c.layer_kind.positions != Positions::rotary)
     unsupported("not supported: tokens of this family that see later ones", values);
   c.layer_kind.sees_all = true;
-}
-
-// Windows of such layers are given by both halves together. A token sees those nearer than the half and one.
-uint32_t window_of(const Config& c, uint32_t given) {
-  return given > 0 && c.layer_kind.sees_all ? given / 2 + 1 : given;
-}
-
-// local: which layers have the window.
-template <class Local>
-void place_layers(Config& c, uint32_t window, uint32_t rotary_dim, const Local& local) {
-  const uint32_t local_rope = c.ropes.size() > 1 ? 1 : 0;
-  for (uint32_t layer = 0; layer < c.layers; ++layer) {
-    const bool no_rope = c.traits->no_rope_every > 0 && (layer + 1) % c.traits->no_rope_every == 0;
-    const bool windowed = local(layer);
-    c.layer_configs.push_back(
-        {AttentionConfig{windowed ? window : 0, windowed ? local_rope : 0, no_rope ? 0 : rotary_dim}});
-  }
-}
-
-// first: the first layer has no window, nor every n-th after it; else the n-th, ...
-bool local_by_pattern(uint32_t layer, uint32_t global_every, bool first) {
-  return global_every == 0 || (first ? layer : layer + 1) % global_every != 0;
 }
 
 // The encoder of an encoder-decoder, from the decoder's description.
@@ -94,84 +76,6 @@ void finish_t5(Config& c, bool scale_states, uint32_t encoder_layers) {
 }
 
 // ---- GGUF ----
-
-// The divisors of the frequencies; empty if the file has no such tensor.
-std::vector<double> read_rope_factors(const ModelFile& file, const std::string& name, size_t count) {
-  const TensorView* tensor = file.find(name);
-  if (!tensor) return {};
-  if (tensor->shape != std::vector<uint64_t>{count})
-    throw Error(Code::bad_file,
-                "tensor '" + name + "' has " + std::to_string(element_count(tensor->shape)) + " elements, expected " +
-                    std::to_string(count),
-                file.path.string());
-  std::vector<float> factors(count);
-  to_float(*tensor, 0, factors);
-  for (size_t i = 0; i < factors.size(); ++i)
-    if (!(factors[i] > 0) || !std::isfinite(factors[i]))
-      throw Error(Code::bad_file,
-                  "element " + std::to_string(i) + " of tensor '" + name + "' is " + number_text(factors[i]),
-                  file.path.string());
-  return {factors.begin(), factors.end()};
-}
-
-void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values, const std::string& p) {
-  Rope& rope = c.ropes[0];
-  const size_t count = rope.frequencies.size();
-  const std::string scaling = values.text(p + "rope.scaling.type", "none");
-  const uint32_t old_context = values.integer(p + "rope.scaling.original_context_length", 1, kMostContext, c.context);
-  const double factor = values.number(p + "rope.scaling.factor", kTiny, kHuge, 1);
-  // No key has the scaling of Llama 3 and of LongRoPE: tensors hold the divisors of the frequencies.
-  const std::vector<double> factors = read_rope_factors(file, "rope_freqs.weight", count),
-                            few = read_rope_factors(file, "rope_factors_short.weight", count),
-                            many = read_rope_factors(file, "rope_factors_long.weight", count);
-  // llama.cpp's converter writes 1e30 for dimensions that do not turn.
-  constexpr double kStill = 1e20;
-  for (size_t i = 0; i < factors.size(); ++i)
-    rope.frequencies[i] = factors[i] < kStill ? rope.frequencies[i] / factors[i] : 0;
-  if (few.empty() != many.empty())
-    throw Error(Code::bad_file, "only one of the tensors 'rope_factors_short.weight' and 'rope_factors_long.weight'",
-                file.path.string());
-  if (!few.empty()) scale_like_longrope(rope, few, many, old_context);
-  if (scaling == "linear") {
-    scale_linearly(rope, factor);
-  } else if (scaling == "yarn") {
-    if (values.number(p + "rope.scaling.yarn_ext_factor", 0, kHuge, 1) != 1)
-      unsupported("not supported: a YaRN extrapolation factor other than 1", values);
-    scale_like_yarn(
-        rope, factor,
-        {static_cast<double>(old_context), values.number(p + "rope.scaling.yarn_beta_fast", kTiny, kHuge, 32),
-         values.number(p + "rope.scaling.yarn_beta_slow", kTiny, kHuge, 1), c.traits->whole_yarn});
-    rope.magnitude = yarn_magnitude(factor) * values.number(p + "rope.scaling.yarn_attn_factor", kTiny, kHuge, 1);
-  } else if (scaling != "none" && (scaling != "longrope" || few.empty())) {
-    unsupported("not supported: RoPE scaling '" + scaling + "'", values);
-  }
-  rope.magnitude *= values.number(p + "rope.scaling.attn_factor", kTiny, kHuge, 1);
-}
-
-void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& values, const std::string& p) {
-  const Family& family = *c.traits;
-  const bool rotates = c.layer_kind.positions == Positions::rotary &&
-                       (!c.traits->mamba2 || values.flag(p + "rope.scaling.finetuned", false));
-  const uint32_t rotary_dim = !rotates ? 0 : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
-  c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, family.rope_base), rotary_dim));
-  scale_gguf_rope(c, file, values, p);
-  if (family.local_rope_base > 0)
-    c.ropes.push_back(
-        plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, family.local_rope_base), rotary_dim));
-  const uint32_t window = window_of(c, values.integer(p + "attention.sliding_window", 0, kMostContext, 0));
-  const std::string key = p + "attention.sliding_window_pattern";
-  if (values.has(key) && values.at(key).is_array()) {
-    const JsonValue& local = values.at(key);  // a flag for each layer
-    if (local.size() != c.layers) values.refuse(key, std::to_string(c.layers) + " flags");
-    return place_layers(c, window, rotary_dim, [&](uint32_t layer) {
-      if (!local[layer].is_boolean()) values.refuse(key, std::to_string(c.layers) + " flags");
-      return local[layer].get<bool>();
-    });
-  }
-  const uint32_t global_every = values.integer(key, 0, 4096, family.global_every);
-  place_layers(c, window, rotary_dim,
-               [&](uint32_t layer) { return local_by_pattern(layer, global_every, family.global_first); });
-}
 
 void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
   const uint32_t layers = c.layers;
@@ -237,7 +141,7 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.epsilon =
       values.real(p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1, 1e-5);
   c.pairs = c.traits->gguf_pairs;
-  c.layer_kind.parallel = values.flag(p + "use_parallel_residual", c.layer_kind.parallel);
+  read_parallel(c, values, p + "use_parallel_residual");
   c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, 0);
   c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, 0);
   c.logit_scale = values.real(p + "logit_scale", kTiny, 1e6, 1);
@@ -251,6 +155,8 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   const bool gemma_27b = (c.family == "gemma2" && c.layers == 46) || (c.family == "gemma3" && c.layers == 62);
   const uint32_t per_head = gemma_27b ? c.width / c.heads.heads : c.heads.head_dim;
   c.attention_scale = values.real(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head)));
+  for (const char* key : {"attention.clamp_kqv", "attention.value_scale"})
+    if (values.number(p + key, 0, 1e6, 0) > 0) unsupported("not supported: '" + p + key + "'", values);
   if (!c.traits->experts && values.integer(p + "expert_count", 0, ops::kMostExperts, 0) > 0)
     unsupported("not supported: experts in this family", values);
   if (!c.layer_kind.sees_all && !values.flag(p + "attention.causal", true)) see_both_ways(c, values);
@@ -269,143 +175,9 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
 
 // ---- Hugging Face ----
 
-std::vector<double> read_factors(const JsonObject& v, const std::string& key, size_t count) {
-  const std::string expected = std::to_string(count) + " numbers above 0";
-  if (!v.has(key)) throw Error(Code::bad_file, "the value '" + key + "' is missing", v.place());
-  const JsonValue& factors = v.at(key);
-  const auto right = [](const JsonValue& factor) {
-    return factor.is_number() && factor.get<double>() >= kTiny && factor.get<double>() <= kHuge;
-  };
-  if (!factors.is_array() || factors.size() != count || !std::ranges::all_of(factors.items(), right))
-    v.refuse(key, expected);
-  std::vector<double> values;
-  for (const JsonValue& factor : factors.items()) values.push_back(factor.get<double>());
-  return values;
-}
-
-// config: the whole config.json, for the lengths of contexts. v: the part of it that describes the scaling.
-void scale_by_context(Rope& rope, const std::string& type, const JsonObject& v, const JsonObject& config) {
-  constexpr const char* kOld = "original_max_position_embeddings";
-  const uint32_t context = config.integer("max_position_embeddings", 1, kMostContext, 2048);
-  const uint32_t old_context = v.integer(kOld, 1, kMostContext, config.integer(kOld, 1, kMostContext, context));
-  const double factor = v.number("factor", kTiny, kHuge, static_cast<double>(context) / old_context);
-  if (type == "dynamic") {
-    if (!v.has("factor")) throw Error(Code::bad_file, "the value 'factor' is missing", v.place());
-    if (factor < 1) v.refuse("factor", "at least 1");
-    scale_dynamically(rope, factor, context);
-  } else if (type == "yarn") {
-    scale_like_yarn(rope, factor,
-                    {static_cast<double>(old_context), v.number("beta_fast", kTiny, kHuge, 32),
-                     v.number("beta_slow", kTiny, kHuge, 1), v.flag("truncate", true)});
-    const double k = v.number("mscale", 0, kHuge, 0), k_all = v.number("mscale_all_dim", 0, kHuge, 0);
-    const bool both = k > 0 && k_all > 0;
-    const double usual = both ? yarn_magnitude(factor, k) / yarn_magnitude(factor, k_all) : yarn_magnitude(factor);
-    rope.magnitude = v.number("attention_factor", kTiny, kHuge, usual);
-  } else {
-    const size_t count = rope.frequencies.size();
-    scale_like_longrope(rope, read_factors(v, "short_factor", count), read_factors(v, "long_factor", count),
-                        old_context);
-    const double usual = factor <= 1 || old_context == 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(old_context));
-    rope.magnitude = v.number("attention_factor", kTiny, kHuge, usual);
-  }
-}
-
-// v: rope_parameters, or those of one layer type, or the older rope_scaling.
-Rope read_rope(const JsonObject& v, const JsonObject& config, double base, uint32_t rotary_dim) {
-  Rope rope = plain_rope(v.number("rope_theta", kTiny, kHuge, base), rotary_dim);
-  const std::string type = v.text(v.either({"rope_type", "type"}), "default");
-  if (type == "linear") {
-    scale_linearly(rope, v.number("factor", kTiny, kHuge));
-  } else if (type == "llama3") {
-    const Llama3Scaling scaling = {v.number("factor", kTiny, kHuge), v.number("low_freq_factor", kTiny, kHuge),
-                                   v.number("high_freq_factor", kTiny, kHuge),
-                                   v.number("original_max_position_embeddings", 1, kHuge)};
-    if (scaling.high_factor <= scaling.low_factor) v.refuse("high_freq_factor", "more than low_freq_factor");
-    scale_like_llama3(rope, scaling);
-  } else if (type == "proportional") {
-    scale_proportionally(rope, v.number("partial_rotary_factor", 0, 1, 1));
-    for (double& frequency : rope.frequencies) frequency /= v.number("factor", kTiny, kHuge, 1);
-  } else if (type == "dynamic" || type == "yarn" || type == "longrope" || type == "su") {  // su: Phi-3's first files
-    scale_by_context(rope, type, v, config);
-  } else if (type != "default") {
-    throw Error(Code::unsupported, "not supported: RoPE type '" + type + "'", v.place(),
-                "Weft runs default, linear, llama3, dynamic, yarn, longrope, proportional");
-  }
-  return rope;
-}
-
-// global_dim: rotary_dim of layers without a window.
-void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32_t global_dim) {
-  const Family& family = *c.traits;
-  const double base = values.number(values.either({"rope_theta", "rotary_emb_base", "global_rope_theta"}), kTiny, kHuge,
-                                    family.rope_base);
-  const double local_base =
-      values.number(values.either({"rope_local_base_freq", "local_rope_theta"}), kTiny, kHuge, family.local_rope_base);
-  if (values.has("rope_parameters")) {  // newer Transformers
-    const JsonObject rope = values.object("rope_parameters");
-    if (rope.has("full_attention")) {
-      c.ropes.push_back(read_rope(rope.object("full_attention"), values, base, global_dim));
-      if (rope.has("sliding_attention"))
-        c.ropes.push_back(read_rope(rope.object("sliding_attention"), values, local_base, rotary_dim));
-      return;
-    }
-    c.ropes.push_back(read_rope(rope, values, base, rotary_dim));
-  } else if (values.has("rope_scaling")) {
-    c.ropes.push_back(read_rope(values.object("rope_scaling"), values, base, rotary_dim));
-  } else {
-    c.ropes.push_back(plain_rope(base, rotary_dim));
-  }
-  if (local_base > 0) c.ropes.push_back(plain_rope(local_base, rotary_dim));
-}
-
-uint32_t read_rotary_dim(const Config& c, const JsonObject& values) {
-  if (c.layer_kind.positions != Positions::rotary) return 0;
-  if (c.traits->mamba2 && values.text("position_embedding_type", "none") != "rope") return 0;
-  double share = values.number(values.either({"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}), 0, 1,
-                               c.traits->rotary_share);
-  if (values.has("rope_parameters"))
-    share = values.object("rope_parameters").number("partial_rotary_factor", 0, 1, share);
-  return static_cast<uint32_t>(c.heads.head_dim * share);
-}
-
-void read_layer_positions(Config& c, const JsonObject& values) {
-  const uint32_t rotary_dim = read_rotary_dim(c, values);
-  read_ropes(c, values, rotary_dim, c.traits->gemma4 ? read_gemma4_global(c, values).head_dim : rotary_dim);
-  const bool used = values.flag("use_sliding_window", true);
-  const std::string window_key = values.either({"local_attention", "sliding_window"});
-  const uint32_t window = used ? window_of(c, values.integer(window_key, 0, kMostContext, 0)) : 0;
-  const auto array = [&](const std::string& key) -> const JsonValue& {
-    const bool right = values.at(key).is_array() && values.at(key).size() == c.layers;
-    if (!right) values.refuse(key, "an array of " + std::to_string(c.layers));
-    return values.at(key);
-  };
-  if (const std::string key = values.either({"layer_types", "layers_block_type"}); values.has(key)) {
-    const JsonValue& types = array(key);
-    for (const JsonValue& type : types.items())
-      if (type != "full_attention" && type != "sliding_attention" && !(type == "conv" && c.traits->short_conv) &&
-          !(type == "linear_attention" && (c.traits->gated_delta || c.traits->mamba2)) &&
-          !((type == "mamba" || type == "attention") && c.traits->mamba2))
-        unsupported("not supported: layer type " + type.dump(), values);
-    place_layers(c, window, rotary_dim, [&](uint32_t layer) { return types[layer] == "sliding_attention"; });
-  } else {
-    const std::string every =
-        values.either({"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"});
-    const uint32_t global_every = values.integer(every, 0, 4096, c.traits->global_every);
-    const uint32_t first_local =
-        values.has("use_sliding_window") ? values.integer("max_window_layers", 0, kMost, 0) : 0;
-    place_layers(c, window, rotary_dim, [&](uint32_t layer) {
-      return layer >= first_local && local_by_pattern(layer, global_every, c.traits->global_first);
-    });
-  }
-  if (values.has("no_rope_layers")) {  // 0: none in this layer
-    const JsonValue& rotated = array("no_rope_layers");
-    for (uint32_t layer = 0; layer < c.layers; ++layer)
-      if (rotated[layer] == 0) std::get<AttentionConfig>(c.layer_configs[layer].mixer).rotary_dim = 0;
-  }
-}
-
 Activation activation_named(const std::string& name, const JsonObject& values) {
   if (name == "relu") return Activation::relu;
+  if (name == "relu2") return Activation::relu_squared;
   if (name == "silu" || name == "swish" || name == "swiglu") return Activation::silu;
   if (name == "gelu") return Activation::gelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
@@ -456,6 +228,38 @@ uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
       .integer(key, 0, UINT32_MAX, pad);
 }
 
+// Settings that change the result, and that no family of Weft's has.
+void refuse_odd(const Config& c, const JsonObject& values) {
+  for (const std::string odd :
+       {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
+        "apply_residual_connection_post_layernorm", "is_decoder", "prenorm", "use_rms_norm", "parallel_block",
+        "qk_layernorm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
+    if (!(c.layer_kind.sees_all && odd == "use_bidirectional_attention") && !sees_pictures_whole(c, values, odd) &&
+        values.flag(odd, false))
+      unsupported("not supported: '" + odd + "'", values);
+  if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
+  if (!values.flag("do_layer_norm_before", true)) unsupported("not supported: 'do_layer_norm_before' false", values);
+  if (values.number("clip_qkv", 0, 1e6, 0) > 0) unsupported("not supported: 'clip_qkv'", values);
+  if (values.has("multi_query") && !values.flag("multi_query", true))
+    unsupported("not supported: 'multi_query' false", values);
+  if (const uint32_t own = values.integer("word_embed_proj_dim", 1, kMost, c.width); own != c.width)
+    unsupported("not supported: embeddings of another width", values);
+}
+
+// MPT's attention is an object of its own.
+void check_mpt(const Config& c, const JsonObject& values) {
+  if (!values.has("attn_config")) return;
+  const JsonObject own = values.object("attn_config");
+  if ((c.heads.heads & (c.heads.heads - 1)) != 0)
+    unsupported("not supported: MPT with heads that are no power of 2", values);
+  for (const char* key : {"clip_qkv", "softmax_scale"})
+    if (own.has(key)) unsupported("not supported: '" + std::string(key) + "'", own);
+  for (const char* key : {"qk_ln", "prefix_lm", "attn_uses_sequence_id"})
+    if (own.flag(key, false)) unsupported("not supported: '" + std::string(key) + "'", own);
+  if (!own.flag("alibi", true) || own.integer("alibi_bias_max", 1, 4096, 8) != 8)
+    unsupported("not supported: other positions than ALiBi's", own);
+}
+
 Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("model_type", ""));
   if (const char* const key = "quantization_config"; values.has(key)) {
@@ -468,26 +272,32 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
                   values.place(), "take the model's F32, F16 or BF16 weights, or a GGUF file");
   }
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
-  c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers"}), 1, 4096);
+  c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"}),
+                            1, 4096);
   const std::string ffn =
       values.either({"block_ff_dim", "decoder_ffn_dim", "intermediate_size", "n_inner", "ffn_dim", "d_ff"});
   const bool experts = c.traits->experts && values.has("num_experts");  // then there may be no other feed-forward
-  c.ffn = c.layer_kind.gated && !experts ? values.integer(ffn, 1, kMost) : values.integer(ffn, 1, kMost, 4 * c.width);
-  c.context =
-      values.integer(values.either({"max_trained_positions", "max_position_embeddings", "n_positions", "seq_length"}),
-                     1, kMostContext, 2048);
-  c.heads.heads = values.integer(
-      values.either({"decoder_attention_heads", "num_attention_heads", "n_head", "attention_heads", "num_heads"}), 1,
-      4096);
-  c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, c.heads.heads);
+  c.ffn = c.layer_kind.gated && !experts
+              ? values.integer(ffn, 1, kMost)
+              : values.integer(ffn, 1, kMost, values.integer("expansion_ratio", 1, 64, 4) * c.width);
+  c.context = values.integer(
+      values.either({"max_trained_positions", "max_position_embeddings", "n_positions", "seq_length", "max_seq_len"}),
+      1, kMostContext, 2048);
+  c.heads.heads = values.integer(values.either({"decoder_attention_heads", "num_attention_heads", "n_head",
+                                                "attention_heads", "num_heads", "n_heads"}),
+                                 1, 4096);
+  c.heads.kv_heads = values.integer("num_key_value_heads", 1, 4096, values.has("multi_query") ? 1 : c.heads.heads);
   c.heads.head_dim = values.integer(values.either({"head_dim", "d_kv"}), 1, 4096, c.width / c.heads.heads);
-  c.epsilon = values.real(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"}), 0, 1,
-                          c.layer_kind.norm == ops::NormKind::layer ? 1e-5 : 1e-6);
+  c.epsilon =
+      values.real(values.either({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon"}),
+                  0, 1, c.layer_kind.norm == ops::NormKind::layer ? 1e-5 : 1e-6);
   c.layer_kind.activation = read_activation(c, values);
-  c.layer_kind.parallel = values.flag("use_parallel_residual", c.layer_kind.parallel);
+  read_parallel(c, values, "use_parallel_residual");
   const bool attention_bias = values.flag("attention_bias", c.traits->qkv_by_head);  // as GPT-NeoX's default is
-  c.layer_kind.qkv_bias |= attention_bias;
-  c.layer_kind.out_bias |= attention_bias;
+  if (const char* const all = "use_bias"; values.has(all))
+    c.layer_kind.qkv_bias = c.layer_kind.out_bias = c.layer_kind.ffn_bias = values.flag(all, true);
+  c.layer_kind.qkv_bias |= attention_bias || values.flag("use_qkv_bias", false);
+  c.layer_kind.out_bias |= values.flag("attention_out_bias", attention_bias && !c.traits->qkv_bias_only);
   c.layer_kind.ffn_bias |= values.flag("mlp_bias", false);
   c.layer_kind.norm_bias |= values.flag("norm_bias", false);
   c.tied = values.flag("tie_word_embeddings", c.traits->tied);
@@ -518,20 +328,14 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     if (const std::string type = values.text("position_embedding_type", "absolute"); type != "absolute")
       unsupported("not supported: positions '" + type + "'", values);
   }
-  for (const std::string odd :
-       {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
-        "apply_residual_connection_post_layernorm", "is_decoder", "prenorm", "use_rms_norm", "parallel_block",
-        "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
-    if (!(c.layer_kind.sees_all && odd == "use_bidirectional_attention") && !sees_pictures_whole(c, values, odd) &&
-        values.flag(odd, false))
-      unsupported("not supported: '" + odd + "'", values);
-  if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
-  read_layer_positions(c, values);
+  refuse_odd(c, values);
+  read_huggingface_positions(c, values);
   if (c.layer_kind.positions == Positions::bucketed)
     read_huggingface_t5(c, values);
   else if (c.traits->encoder)
     read_bart(c, values);
   if (c.traits->sound) read_whisper(c, file, values);
+  check_mpt(c, values);
   read_huggingface_mixers(c, values);
   read_huggingface_experts(c, values);
   if (c.encoder) c.start_token = read_start_token(file, values);
@@ -603,6 +407,8 @@ Config read_config(const ModelFile& file) {
   for (const Rope& rope : c.ropes)
     c.context = std::max(c.context, static_cast<uint32_t>(std::min<double>(rope.reach(), kMostContext)));
   if (c.traits->gemma) c.embedding_scale = std::sqrt(static_cast<float>(c.width));
+  if (c.layer_kind.norm_rotated && c.ropes[0].magnitude != 1)
+    unsupported("not supported: norms after a RoPE that scales", values);
   c.mixer_epsilon = c.epsilon;
   c.embedding_scale /= c.residual_scale;
   c.epsilon /= c.residual_scale * c.residual_scale;

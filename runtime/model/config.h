@@ -71,6 +71,7 @@ struct Config {
   uint32_t layer_input = 0;   // columns of a layer's own embedding of a token (layer_input.h); 0: none
   float logit_scale = 1;      // of the logits, before the cap
   float logit_cap = 0;        // soft-cap of the logits; 0: none
+  ops::QueryGrowth query_growth;
   Softmaxes softmaxes;
   ops::Pairs pairs = ops::Pairs::halves;
   std::vector<Rope> ropes;
@@ -103,12 +104,15 @@ struct Config {
   // True if each branch begins with an RMSNorm of x that only a product reads, and the one before knows its weights.
   bool begins_norms() const {
     const LayerKind& k = layer_kind;
-    return k.norm == ops::NormKind::rms && !k.norm_after && !k.parallel && !k.shared_norm && !k.sees_source &&
-           experts.count == 0;
+    return k.norm == ops::NormKind::rms && !k.norm_after && !k.unnormed && !k.parallel && !k.shared_norm &&
+           !k.sees_source && experts.count == 0;
   }
   ops::Attention attention(uint32_t layer) const {
-    return {attention_scale, attention_of(layer).window, attention_cap, layer_kind.positions == Positions::alibi,
-            layer_kind.sees_all ? ops::AttentionMask::none : ops::AttentionMask::causal};
+    ops::Attention attention = {attention_scale, attention_of(layer).window, attention_cap,
+                                layer_kind.positions == Positions::alibi,
+                                layer_kind.sees_all ? ops::AttentionMask::none : ops::AttentionMask::causal};
+    attention.growth = query_growth;
+    return attention;
   }
   // The layer must have attention.
   const AttentionConfig& attention_of(uint32_t layer) const {

@@ -1,5 +1,7 @@
 #include "model/config_experts.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "model/config_mixers.h"
 
@@ -40,7 +42,7 @@ void read_gguf_experts(Config& c, const ModelFile& file, const JsonObject& value
   c.expert_ffn = values.integer(p + "expert_feed_forward_length", 1, kMost, c.ffn);
   // llama.cpp's numbers: the softmax, and the sigmoid.
   e.sigmoid = values.integer(p + "expert_gating_func", 1, 2, c.traits->short_conv ? 2 : 1) == 2;
-  e.normalised = values.flag(p + "expert_weights_norm", true);
+  e.normalised = values.flag(p + "expert_weights_norm", !c.traits->raw_gates);
   e.scale = values.real(p + "expert_weights_scale", kTiny, 1e6, 1);
   refuse_groups(values, p + "expert_group_count");
   if (c.layer_kind.shared_expert != SharedExpert::none)
@@ -65,18 +67,23 @@ void read_huggingface_experts(Config& c, const JsonObject& values) {
   if (c.layer_kind.activation == ops::Activation::clamped) check_clamp(values);
   e.sigmoid = c.traits->short_conv;
   // Only these families ask.
-  if (e.sigmoid || c.family == "qwen3_moe") e.normalised = values.flag("norm_topk_prob", e.sigmoid);
+  if (e.sigmoid || c.traits->raw_gates || c.family == "qwen3_moe")
+    e.normalised = values.flag("norm_topk_prob", e.sigmoid);
   if (e.sigmoid) {
     e.scale = values.real("routed_scaling_factor", kTiny, 1e6, 1);
     c.layer_kind.choice_bias = values.flag("use_expert_bias", true);
     const uint32_t dense = values.integer("num_dense_layers", 0, c.layers, std::min(2u, c.layers));
     return place_experts(c, [&](uint32_t layer) { return layer >= dense; });
   }
-  const uint32_t step = c.family == "qwen3_moe" ? values.integer("decoder_sparse_step", 1, kMostLayers, 1) : 1;
+  const bool some = c.family == "qwen3_moe" || c.family == "qwen2_moe";
+  const uint32_t step = some ? values.integer("decoder_sparse_step", 1, kMostLayers, 1) : 1;
   place_experts(c, [&](uint32_t layer) { return (layer + 1) % step == 0; });
-  if (c.family == "qwen3_moe" && values.has("mlp_only_layers"))
+  if (some && values.has("mlp_only_layers"))
     for (const JsonValue& index : values.array("mlp_only_layers"))
       c.layer_configs[values.integer_of(index, "mlp_only_layers", 0, c.layers - 1)].experts = false;
+  const bool all = std::ranges::all_of(c.layer_configs, [](const LayerConfig& layer) { return layer.experts; });
+  if (c.layer_kind.shared_expert != SharedExpert::none && !all)
+    unsupported("not supported: layers without experts beside a shared expert", values);
 }
 
 }  // namespace weft

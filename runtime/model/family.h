@@ -32,12 +32,16 @@ enum class SharedExpert {
 struct LayerKind {
   ops::NormKind norm = ops::NormKind::rms;
   bool norm_bias = true;        // of layer norms
+  bool norm_weights = true;     // of norms
   bool embedding_norm = false;  // the embedding is normed before the first layer
   bool typed = false;           // a row of the tokens' type is added to the embedding, without learned positions
   bool first_unnormed = false;  // the first layer's mixer reads x as it is
+  bool unnormed = false;        // so do all layers' mixers and feed-forwards
   // The norm follows each branch and takes x with the branch added (Vaswani et al. 2017); else it precedes the branch.
   bool norm_after = false;
   bool norm_heads = false;     // queries and keys are normed head by head, before RoPE
+  bool norm_rotated = false;   // queries and keys are normed head by head, after RoPE
+  bool norm_rows = false;      // queries and keys are normed over all heads together, before RoPE
   bool norm_values = false;    // with norm_heads: values too, by a norm without weights
   bool norm_branches = false;  // what attention and feed-forward add to x is normed once more
   bool scaled = false;         // with norm_branches: each layer ends with a factor of x
@@ -71,9 +75,11 @@ struct Family {
   uint32_t global_every = 0;   // every n-th layer of a model with a window has none; 0: all have it
   bool global_first = false;   // these are the first layer and each n-th after it
   uint32_t no_rope_every = 0;  // every n-th layer has no RoPE; 0: all have it
+  bool window_rope = false;    // if some layers have a window, only these have RoPE
   double rope_base = 10000;    // if the file says nothing
   bool whole_yarn = true;      // YarnScaling::whole of GGUF files, which do not say it
   double local_rope_base = 0;  // of layers with a window, if the file says nothing; 0: the same
+  bool local_plain = false;    // layers with a window have RoPE without its scaling
   std::string_view prefix = "model.", layers = "layers.";  // of Hugging Face's names
   std::string_view gguf_layers = "blk.";
   TensorNames names = {};       // that differ from Llama's
@@ -81,17 +87,25 @@ struct Family {
   bool transposed = false;      // Hugging Face: the layers' matrices are (columns, rows)
   bool qkv_by_head = false;  // Hugging Face: rows of attn_qkv are (head, q k v, head_dim), not (q k v, head, head_dim)
   uint32_t first_position = 0;      // Hugging Face: the row of the position table that the first position has
+  bool shares_norm = false;         // parallel branches, which a file may ask for, read the same norm of x
+  bool qkv_bias_only = false;       // Hugging Face: attention_bias is of queries, keys and values, not of the output
+  bool output_bias = false;         // the output table has a bias, which the logits get
   bool norms_lack_one = false;      // Hugging Face: the norms' weights are about 0, 1 is added
+  bool query_growth = false;        // queries grow with their position, if the file says so (ops::QueryGrowth)
   bool multipliers = false;         // of the embedding, the scores, what a branch adds, and the logits: Granite
   double rotary_share = 1;          // of a head's dimensions, if the file says nothing
   bool mamba2 = false;              // the same with a Mamba-2
   bool gated_delta = false;         // layers that the file names have a Gated DeltaNet in place of attention
   bool gemma4 = false;              // with `gemma`: what Gemma 4 has beyond Gemma 3 (config_gemma4.h)
   bool short_conv = false;          // layers that the file names have a short convolution in place of attention
+  bool raw_gates = false;           // GGUF: weights of the chosen experts are not normalised, if the file says nothing
   bool experts = false;             // layers may have experts in place of a feed-forward
   const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static
   bool sound = false;               // the encoder reads sound, not tokens: Whisper
 };
+
+// All that find_family knows. Static.
+std::span<const Family> all_families();
 
 // The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
 const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place);

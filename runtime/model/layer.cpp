@@ -17,7 +17,7 @@ void Layer::list(Parts& parts, int index, Pieces& pieces) {
   const LayerKind& kind = parts.config().layer_kind;
   // If norms come after the branches, the last norm of the last layer is the network's final one.
   const bool after = kind.norm_after, last = index + 1 == static_cast<int>(parts.config().layers);
-  const bool own = after ? !last : !kind.shared_norm;
+  const bool own = after ? !last : !kind.shared_norm && !kind.unnormed;
   if (own) pieces.vectors.push_back({ffn_norm, parts.norm_parts(after ? "layer_output_norm" : "ffn_norm", index)});
   if (kind.norm_branches) {
     pieces.vectors.push_back({mixer_branch_norm, parts.norm_parts("post_attention_norm", index)});

@@ -15,7 +15,7 @@ bool Network::begins_norm(const Linear& last) const {
 }
 
 ops::Input Network::branch_input(const View& weight, const Linear* before) const {
-  if (c.layer_kind.norm_after) return a.x;
+  if (c.layer_kind.norm_after || c.layer_kind.unnormed) return a.x;
   if (before && begins_norm(*before))
     return ops::BegunNorm{a.begun, c.norm(),
                           c.layer_kind.norm_branches ? 1 : ops::norm_sums(r.device().plan(), c.width)};

@@ -92,7 +92,9 @@ Parts::Vocabulary Parts::find_vocabulary() {
 }
 
 std::vector<Floats> Parts::norm_parts(std::string_view role, int index) {
-  std::vector<Floats> parts = {{&tensors_.need(role, index, {config_.width}), config_.norm_offset}};
+  const bool weights = config_.layer_kind.norm_weights;
+  std::vector<Floats> parts = {{weights ? &tensors_.need(role, index, {config_.width}) : nullptr,
+                                weights ? config_.norm_offset : 1, config_.width}};
   if (config_.layer_kind.norm != ops::NormKind::layer) return parts;
   if (config_.layer_kind.norm_bias)
     parts.push_back({&tensors_.need(role, index, {config_.width}, "bias")});
@@ -102,7 +104,8 @@ std::vector<Floats> Parts::norm_parts(std::string_view role, int index) {
 }
 
 std::vector<Floats> Parts::attention_norm_parts(int index) {
-  if (index == 0 && config_.layer_kind.first_unnormed) return {{nullptr, 0, 2 * config_.width}};  // not used
+  if (config_.layer_kind.unnormed || (index == 0 && config_.layer_kind.first_unnormed))
+    return {{nullptr, 0, 2 * config_.width}};  // not used
   return norm_parts(config_.layer_kind.norm_after ? "attn_output_norm" : "attn_norm", index);
 }
 
@@ -153,8 +156,9 @@ Pieces Parts::layer(Layer& layer, int index) {
   return pieces;
 }
 
-// BART has one.
+// BART has one for its encoder-decoder.
 const TensorView* Parts::logit_bias() {
+  if (config_.traits->output_bias) return &tensors_.bias("output", -1, config_.vocab);
   const TensorView* bias = config_.encoder ? tensors_.find_named("final_logits_bias") : nullptr;
   const std::vector<uint64_t> shape = {1, config_.vocab};
   if (bias && bias->shape != shape)

@@ -17,9 +17,10 @@ enum class Map { none, minus_exp };  // x: x, -exp(x)
 // A part of a vector on the device: a tensor of the file, or one number several times.
 struct Floats {
   const TensorView* tensor;
-  float offset = 0;     // added
-  uint64_t same = 0;    // without a tensor: so many times `offset`
-  Map map = Map::none;  // of the numbers, offset included
+  float offset = 0;                    // added
+  uint64_t same = 0;                   // without a tensor: so many times `offset`
+  Map map = Map::none;                 // of the numbers, offset included
+  const TensorView* factor = nullptr;  // its numbers multiply these, one by one
 
   uint64_t count() const { return tensor ? element_count(tensor->shape) : same; }
 };

@@ -12,6 +12,8 @@ namespace weft {
 struct YarnScaling {
   double old_context = 0, fast = 32, slow = 1;
   bool whole = true;
+  // k of a yarn_magnitude that the magnitude was divided by; 0: it was not.
+  double divided_by = 0;
 };
 
 struct Rope {

@@ -354,8 +354,10 @@ std::vector<Rounding*> WeightsLoader::allocate(Buffer& buffer, const std::string
     }
   }
   for (const VectorSource& vector : pieces.vectors)
-    for (const Floats& part : vector.parts)
+    for (const Floats& part : vector.parts) {
       if (part.tensor) report_->add(*part.tensor, "f32", part.count() * 4, buffer.name());
+      if (part.factor) report_->add(*part.factor, "f32", 0, buffer.name());
+    }
   set_buffer(pieces, buffer);
   parts_.forget();
   return roundings;
@@ -382,7 +384,8 @@ void WeightsLoader::upload(int index, const Pieces& pieces, std::span<Rounding* 
     const std::vector<float> values = floats_of(vector.parts, 1);
     uploader_.upload(vector.view, std::span<const float>(values));
     for (const Floats& part : vector.parts)
-      if (part.tensor) report_->advance(part.tensor->bytes.size());
+      for (const TensorView* tensor : {part.tensor, part.factor})
+        if (tensor) report_->advance(tensor->bytes.size());
   }
   parts_.forget();
 }
@@ -432,6 +435,10 @@ std::vector<float> WeightsLoader::floats_of(const std::vector<Floats>& parts, fl
     for (float& value : own) value = (value + part.offset) * scale;
     if (part.map == Map::minus_exp)
       for (float& value : own) value = -std::exp(value);
+    if (!part.factor) continue;
+    std::vector<float> factors(own.size());
+    to_float(file_->read(*part.factor, bytes), 0, factors);
+    for (size_t i = 0; i < own.size(); ++i) own[i] *= factors[i];
   }
   return values;
 }

@@ -6,6 +6,7 @@
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/error.h"
 #include "support/golden.h"
@@ -69,9 +70,9 @@ TEST_P(FamiliesTest, StaysCloseInQ8) {
     const double worst = distance(*model, golden_).divergence;
     std::printf("%s: %.1e nats\n", path.filename().c_str(), worst);
     EXPECT_LT(worst, 1e-3);
-    for (const VocabHead::Mode mode : {VocabHead::Mode::full, VocabHead::Mode::certified})
-      ids.push_back(greedy_ids(*model, golden_.prompt, golden_.greedy.size(), mode));
-    EXPECT_EQ(ids[ids.size() - 2], ids.back()) << "certified";
+    ids.push_back(greedy_ids(*model, golden_.prompt, golden_.greedy.size(), VocabHead::Mode::full));
+    if (model->weights.logit_bias) continue;  // other heads refuse it
+    EXPECT_EQ(greedy_ids(*model, golden_.prompt, golden_.greedy.size(), VocabHead::Mode::certified), ids.back());
   }
   EXPECT_EQ(ids.front(), ids.back()) << "GGUF";
 }
@@ -204,9 +205,14 @@ std::string bytes_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Folders of models that see pictures have the text model's description and tensors inside.
+// Folders of models that see pictures have the text model's description and tensors inside; Mistral's first ones name
+// the head so, too.
 TEST_F(GpuTest, TextPartOfAModelWithPictures) {
-  for (const auto& [name, type] : {std::pair{"gemma4", "gemma4"}, {"qwen35", "qwen3_5"}}) {
+  const std::string usual = "model.language_model.", whole = "language_model.";
+  for (const auto& [name, type, prefix] : {std::tuple{"gemma4", "gemma4", usual},
+                                           {"qwen35", "qwen3_5", usual},
+                                           {"ministral3", "mistral3", usual},
+                                           {"ministral3", "mistral3", whole + "model."}}) {
     SCOPED_TRACE(name);
     const std::filesystem::path from = golden_folder() / name;
     const TemporaryFolder to;
@@ -220,7 +226,9 @@ TEST_F(GpuTest, TextPartOfAModelWithPictures) {
     nlohmann::json header = nlohmann::json::object();
     std::string numbers = file.substr(8 + length);
     for (const auto& [tensor, place] : before.items())
-      header[tensor.starts_with("model.") ? "model.language_model." + tensor.substr(6) : tensor] = place;
+      header[tensor.starts_with("model.") ? prefix + tensor.substr(6)
+             : prefix == usual            ? tensor
+                                          : whole + tensor] = place;
     header["model.vision_tower.weight"] = {
         {"dtype", "F16"}, {"shape", {4}}, {"data_offsets", {numbers.size(), numbers.size() + 8}}};
     numbers.append(8, '\0');

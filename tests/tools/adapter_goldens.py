@@ -12,6 +12,7 @@ import shutil
 import sys
 import zlib
 
+import family_gguf
 import family_goldens
 import gguf
 import numpy as np
@@ -41,7 +42,7 @@ def write_gguf(folder, architecture, config, alpha):
             base, part = name.removeprefix("base_model.model.").removesuffix(".weight").rsplit(".", 1)
             weight = file.get_tensor(name).astype(np.float32)
             if part == "lora_B":
-                weight = family_goldens.convert(architecture, config, base + ".weight", weight)
+                weight = family_gguf.convert(architecture, config, base + ".weight", weight)
             writer.add_tensor(names.get_name(base) + ".weight." + part.lower(), np.ascontiguousarray(weight))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

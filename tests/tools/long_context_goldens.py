@@ -10,7 +10,8 @@ import sys
 import torch
 import transformers
 
-from family_goldens import fill, logits_of, rope
+from family_goldens import fill, logits_of
+from family_models import rope
 
 WINDOW = 32
 SHORT = [31, 32, 33, 167, 200]  # positions whose logits are kept

@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <set>
 
 #include "base/error.h"
 #include "model/config.h"
 #include "support/json_value.h"
+#include "support/source_folder.h"
 
 namespace weft {
 namespace {
@@ -56,6 +59,63 @@ TEST(ModelConfig, UnknownFamiliesAreRefusedByNameWithTheKnownOnes) {
     expect_refusal(Code::unsupported, words, [] { huggingface({{"model_type", "mamba"}}); });
   for (const char* words : {"'mamba'", "llama", "qwen3", "gemma3", "gptneox"})
     expect_refusal(Code::unsupported, words, [] { gguf("mamba", {}); });
+}
+
+std::vector<std::string> quoted_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (size_t at = 0; (at = text.find('`', at)) != text.npos;) {
+    const size_t end = text.find('`', at + 1);
+    names.push_back(text.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return names;
+}
+
+// Each row of the table names one architecture at most, and the model types that have it.
+TEST(ModelConfig, TheDocumentedFamiliesAreThoseThatRun) {
+  std::set<std::pair<std::string, std::string>> documented, known;
+  std::ifstream page(source_folder() / "docs/formats.md");
+  bool there = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ")) there = line == "## Families";
+    if (!there || !line.starts_with("| ") || line.starts_with("| models")) continue;
+    const size_t second = line.find('|', 1), third = line.find('|', second + 1);
+    const std::vector<std::string> architectures = quoted_names(line.substr(second, third - second));
+    std::vector<std::string> types = quoted_names(line.substr(third));
+    ASSERT_LE(architectures.size(), 1u) << line;
+    if (types.empty()) types.emplace_back();
+    for (const std::string& type : types)
+      EXPECT_TRUE(documented.emplace(architectures.empty() ? "" : architectures[0], type).second) << line;
+  }
+  for (const Family& family : all_families())
+    known.emplace(std::string(family.architecture), std::string(family.model_type));
+  EXPECT_EQ(documented, known);
+}
+
+TEST(ModelConfig, QueriesThatGrowAreOfOneFamily) {
+  const json rope = {{"rope_type", "yarn"},
+                     {"rope_theta", 1e6},
+                     {"factor", 16.0},
+                     {"original_max_position_embeddings", 32},
+                     {"mscale", 1.0},
+                     {"mscale_all_dim", 1.0},
+                     {"llama_4_scaling_beta", 0.1}};
+  const Config folder = huggingface({{"model_type", "ministral3"}, {"rope_parameters", rope}});
+  const Config file = gguf("mistral3", {{"rope.scaling.type", "yarn"},
+                                        {"rope.scaling.factor", 16.0},
+                                        {"rope.scaling.original_context_length", 32},
+                                        {"rope.scaling.yarn_log_multiplier", 1.0},
+                                        {"attention.temperature_scale", 0.1}});
+  for (const Config& c : {folder, file}) {
+    EXPECT_FLOAT_EQ(c.query_growth.rate, 0.1f);
+    EXPECT_EQ(c.query_growth.step, 32u);
+    EXPECT_DOUBLE_EQ(c.ropes[0].magnitude, 1);
+  }
+  EXPECT_EQ(gguf("mistral3", {}).query_growth.rate, 0) << "Mistral Small 3";
+  expect_refusal(Code::unsupported, "llama_4_scaling_beta", [&] { huggingface({{"rope_parameters", rope}}); });
+  expect_refusal(Code::unsupported, "attention.temperature_scale", [] {
+    gguf("llama", {{"attention.temperature_scale", 0.1}});
+  });
 }
 
 // Frequencies of Transformers 5's _compute_llama3_parameters, for a head of 16.

@@ -81,6 +81,17 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
     const char* const what = parts.kind() == ModelFile::Kind::gguf ? "weight" : "";
     pieces.vectors.push_back({sinks, {{&parts.tensors().need("attn_sinks", index, {c.heads.heads}, what)}}});
   }
+  if (c.layer_kind.norm_rows)
+    pieces.vectors.push_back({head_norms,
+                              {{&parts.tensors().need("attn_q_norm", index, {q}), c.norm_offset},
+                               {&parts.tensors().need("attn_k_norm", index, {kv}), c.norm_offset}}});
+  if (c.layer_kind.norm_rotated) {
+    const std::vector<uint64_t> dims = {shape.head_dim};
+    pieces.vectors.push_back({head_norms, {{nullptr, 1, 2 * shape.head_dim}}});
+    pieces.vectors.push_back({query_norm,
+                              {{.tensor = &parts.tensors().need("attn_q_norm", index, dims),
+                                .factor = &parts.tensors().need("attn_k_norm", index, dims)}}});
+  }
   if (!c.layer_kind.norm_heads) return;
   const std::vector<uint64_t> dims = {shape.head_dim};
   std::vector<Floats> norms = {{&parts.tensors().need("attn_q_norm", index, dims), c.norm_offset}};
@@ -102,8 +113,9 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
   const ops::HeadShape projected = {shape.heads, own.source ? 0 : shape.kv_heads, shape.head_dim};
   qkv.apply(n, input, n.a.qkv);
   if (c.layer_kind.gated_attention) gate.apply(n, input, n.a.gates);
-  if (c.layer_kind.norm_heads)
+  if (c.layer_kind.norm_heads || c.layer_kind.norm_rotated)
     ops::norm_heads(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens, c.layer_kind.norm_values);
+  if (c.layer_kind.norm_rows) ops::norm_rows(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens);
   ops::Attention attention = c.attention(index);
   if (n.w.score_biases) attention.biases = {n.w.score_biases, c.buckets.farthest};
   attention.sinks = sinks;
@@ -117,10 +129,11 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
   };
   const std::vector<TokenGroup> groups = n.groups(own.source.value_or(index));
   // Sessions of a batch may have caches of different types.
-  const bool fused = !own.source && std::ranges::all_of(groups, [&](const TokenGroup& group) {
-    return ops::can_fuse_rope(n.r.device().plan(), shape, attention, fused_rope(group), cache_of(group).format,
-                              n.pass.sessions().front().tokens);
-  });
+  const bool fused =
+      !own.source && !c.layer_kind.norm_rotated && std::ranges::all_of(groups, [&](const TokenGroup& group) {
+        return ops::can_fuse_rope(n.r.device().plan(), shape, attention, fused_rope(group), cache_of(group).format,
+                                  n.pass.sessions().front().tokens);
+      });
   const uint32_t queries = shape.heads * shape.head_dim;
   // Sessions side by side may have any rows of the pass.
   const auto rows_of = [&](const TokenGroup& group, const View& all, uint32_t cols) {
@@ -131,6 +144,10 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
     for (const TokenGroup& group : groups)
       ops::rope(n.r, projected, c.pairs, own.rotary_dim, group.state, qkv_of(group),
                 group.first.step.rope_tables[own.rope], rows_of(group, n.a.q, queries), cache_of(group), group.tokens);
+  // A rotation keeps a head's norm, so heads were normed before it. A score has each weight of queries beside that of
+  // keys: the queries get both, and the cache has keys without weights.
+  if (c.layer_kind.norm_rotated)
+    ops::norm_heads(n.r, {shape.heads, 0, shape.head_dim}, n.state, query_norm, n.a.q, c.mixer_epsilon, n.tokens);
   for (const TokenGroup& group : groups) {
     const ops::FusedRope rotation = fused_rope(group);
     ops::attend(n.r, shape, attention, group.state, fused ? qkv_of(group) : rows_of(group, n.a.q, queries),
