@@ -226,9 +226,9 @@ TEST_F(GpuTest, TextPartOfAModelWithPictures) {
     nlohmann::json header = nlohmann::json::object();
     std::string numbers = file.substr(8 + length);
     for (const auto& [tensor, place] : before.items())
-      header[tensor.starts_with("model.") ? prefix + tensor.substr(6)
-             : prefix == usual            ? tensor
-                                          : whole + tensor] = place;
+      header[tensor.starts_with("model.")                        ? prefix + tensor.substr(6)
+             : prefix != usual && tensor.starts_with("lm_head.") ? whole + tensor
+                                                                 : tensor] = place;
     header["model.vision_tower.weight"] = {
         {"dtype", "F16"}, {"shape", {4}}, {"data_offsets", {numbers.size(), numbers.size() + 8}}};
     numbers.append(8, '\0');
