@@ -17,8 +17,8 @@ constexpr size_t kMaxSteps = 64;
 constexpr size_t kMaxGrowth = 64, kMaxGrowthBase = 4096;
 
 // The patterns are published with the models' tokenizers: GPT-2's encoder.py, and the tokenizer.json of Llama 3, Qwen 2
-// and 3.5, BLOOM, Mistral NeMo, gpt-oss and DeepSeek's models. Which name stands for which is llama.cpp's choice
-// (llama-vocab.cpp), since it gave the names.
+// and 3.5, BLOOM, Mistral NeMo, gpt-oss, Seed-Coder and DeepSeek's models. Which name stands for which is llama.cpp's
+// choice (llama-vocab.cpp), since it gave the names.
 const char* const kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 // Punctuation as BERT defines it: Unicode's, and every ASCII character that is no letter, digit or space.
 const char* const kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
@@ -32,6 +32,8 @@ const char* const kTekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const char* const kGpt4o =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kSeedCoder =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const char* const kBloom = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+";
 const char* const kDeepSeekCjk = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
 const char* const kDeepSeekV3 =
@@ -67,6 +69,7 @@ const Named kNamed[] = {
     {"mpt", {kGpt2}},
     {"olmo", {kGpt2}},
     {"jais", {kGpt2}},
+    {"exaone4", {kGpt2}},
     {"roberta-bpe", {kGpt2}},
     {"llama-bpe", {kLlama3}},
     {"llama3", {kLlama3}},
@@ -76,6 +79,7 @@ const Named kNamed[] = {
     {"dbrx", {kLlama3}},
     {"smaug-bpe", {kLlama3}},
     {"chatglm-bpe", {kLlama3}},
+    {"glm4", {kLlama3}},
     {"qwen2", {kQwen2}},
     {"deepseek-r1-qwen", {kQwen2}},
     {"stablelm2", {kQwen2}},
@@ -98,6 +102,8 @@ const Named kNamed[] = {
     {"deepseek-llm", {"[\r\n]", kDeepSeekLetters, kDeepSeekPunctuation, R"(\s+$)", kDeepSeekCjk, R"(\p{N}+)"}},
     {"deepseek-coder", {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepSeekCjk, kDigit}},
     {"deepseek-v3", {R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", kDeepSeekV3}},
+    {"hunyuan-dense", {R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", kDeepSeekV3}},
+    {"seed-coder", {kSeedCoder}},
     {"default", {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
     {"falcon", {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
 };

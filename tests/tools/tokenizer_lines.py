@@ -154,6 +154,8 @@ BLOOM = " ?[^(\\s|[.,!?…。，、।۔،])]+"
 CJK = "[一-龥ࠀ-一가-퟿]+"
 DEEPSEEK_V3 = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
 
+SEED_CODER = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+
 
 def pre_tokenizer_table():
     """Name in GGUF: the steps, whether NFC goes before them, and whether they leave nothing between their matches."""
@@ -173,6 +175,7 @@ def pre_tokenizer_table():
         "bloom": ([split(BLOOM), plain], False, False),
         "deepseek-coder": ([split("[\r\n]"), split("\\s?\\p{L}+"), split("\\s?\\p{P}+"), split(CJK), digits, plain], False, False),
         "deepseek-v3": ([split("\\p{N}{1,3}"), split("[一-龥\u3040-ゟ゠-ヿ]+"), split(DEEPSEEK_V3), plain], False, True),
+        "seed-coder": ([split(SEED_CODER), plain], False, True),
     }
 
 

@@ -119,7 +119,7 @@ TEST_P(TokenizerLines, NamedPreTokenizerAgreesWithHuggingFace) {
 
 INSTANTIATE_TEST_SUITE_P(All, TokenizerLines,
                          testing::Values("gpt-2", "mpt", "llama-bpe", "qwen2", "qwen35", "smollm", "tekken", "gpt-4o",
-                                         "bloom", "deepseek-coder", "deepseek-v3"),
+                                         "bloom", "deepseek-coder", "deepseek-v3", "seed-coder"),
                          [](const auto& param) {
                            std::string name = param.param;
                            std::erase(name, '-');
