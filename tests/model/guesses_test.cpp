@@ -373,7 +373,7 @@ TEST_P(GuessesTest, Pocket) { compare(pocket(), tokens_asked(300)); }
 
 TEST_P(GuessesTest, PocketInBatches) {
   if (GetParam().regex) GTEST_SKIP() << "a session with a grammar has passes of its own";
-  compare_batches(pocket(), tokens_asked(600));
+  compare_batches(pocket(), tokens_asked(300));
 }
 
 TEST_P(GuessesTest, SmolLM2) {

@@ -274,6 +274,7 @@ TEST_P(RecurrentTest, MemoryOfCheckpointsCounts) {
 const Case kRecurrent[] = {{"lfm2-biased-untied", Format::f16, true},
                            {"lfm2-biased-untied", Format::q8, true},
                            {"qwen35", Format::f16, false},
+                           {"granite-hybrid", Format::f16, false},
                            {"granite-hybrid", Format::q8, false}};
 const Case kOthers[] = {{"gemma4", Format::f16, false, false}};
 

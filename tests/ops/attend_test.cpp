@@ -310,8 +310,9 @@ TEST_F(AttendTest, CachesOfQ8) {
       check_attend(tuning, q8({{4, 2, dim}, 300, 3, 16, 1, 0, 70}));  // a window
     }
   };
-  for (const bool plain : {false, true}) check_dims({.plain = plain}, {2u, 12u, 32u, 48u, 64u, 80u, 96u, 200u, 256u});
-  for (const Tuning& tuning : reduction_tunings()) check_dims(tuning, {12u, 80u});
+  check_dims({}, {2u, 12u, 32u, 48u, 64u, 80u, 96u, 200u, 256u});
+  check_dims({.plain = true}, {2u, 48u, 80u, 256u});
+  for (const Tuning& tuning : reduction_tunings()) check_dims(tuning, {12u});
   check_attend({}, q8({{4, 2, 80}, 1500, 16, 16, 1, 0, 300, 0, 320}));  // a ring
   check_attend({}, q8({{4, 2, 64}, 700, 1, 1, 20}));                    // nearly one-hot
   check_attend({}, q8({{4, 2, 64}, 300, 3, 16, 5, 0, 70, 50}));         // a soft-cap

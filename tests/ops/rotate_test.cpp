@@ -67,9 +67,9 @@ void check_rotate(const Tuning& tuning, uint32_t width, uint32_t tokens) {
 }
 
 TEST_F(RotateTest, AwkwardWidths) {
-  for (const Tuning& tuning : {Tuning{}, Tuning{.plain = true}})
-    for (const uint32_t width : {1u, 31u, 32u, 33u, 64u, 96u, 172u, 576u, 1056u, 2112u, 4128u})
-      for (const uint32_t tokens : {1u, 5u}) check_rotate(tuning, width, tokens);
+  for (const uint32_t width : {1u, 32u, 33u, 96u, 172u, 576u, 1056u, 2112u, 4128u})
+    for (const uint32_t tokens : {1u, 5u}) check_rotate({}, width, tokens);
+  for (const uint32_t width : {33u, 576u, 2112u}) check_rotate({.plain = true}, width, 5);
 }
 
 // Rotates the norms of all of a pass's tokens, or of the last one in row 0. The error is that of the norm plus that of

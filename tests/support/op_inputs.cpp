@@ -171,7 +171,6 @@ std::vector<Tuning> reduction_tunings() {
 
 std::vector<Tuning> product_tunings() {
   return {{},  // the device's own: on software drivers four tiles, by texels
-          {.split = 1, .row_tiles = 1, .texel_products = false},
           {.split = 4, .row_tiles = 1, .texel_products = false},
           {.split = 2, .row_tiles = 2, .texel_products = false},
           {.split = 1, .row_tiles = 4, .texel_products = false},

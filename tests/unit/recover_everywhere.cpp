@@ -84,7 +84,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswer) {
   weft_session* const session = make_session();
   for (const float temperature : {0.0f, 0.9f}) {
     set_sampling(session, temperature);
-    lose_at_each(session, 40);
+    lose_at_each(session, 12);
   }
 }
 
@@ -131,7 +131,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswerOfTwoDevices) {
   ASSERT_EQ(answer(session, 12), want);
   const size_t all = submissions();
   ASSERT_GE(all, 4 * 12u);
-  for (size_t n = 1; n <= all; n += 3) {
+  for (size_t n = 1; n <= all; n += 7) {
     lose_device_at(n);
     ASSERT_EQ(answer(session, 12), want) << "submission " << n << " of " << all;
     ASSERT_EQ(open_devices(), before_ + 3);

@@ -458,16 +458,16 @@ TEST_F(SweepTest, VulkanHasNoMemory) {
 
 TEST_F(SweepTest, VulkanLosesTheDevice) {
   for (const Variant& variant : variants(0))
-    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 127), variant);
+    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 251), variant);
   for (const Variant& variant : variants(1))
-    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 199), variant);
+    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 397), variant);
   for (Variant variant : kVariants) {
     variant.recovers = true;
-    sweep_all(vulkan_fault("device lost, recovers", kLost, {WEFT_DEVICE_LOST}, 89), variant);
+    sweep_all(vulkan_fault("device lost, recovers", kLost, {WEFT_DEVICE_LOST}, 211), variant);
   }
 }
 
-TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 71), kVariants[0]); }
+TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 139), kVariants[0]); }
 
 // The loader's functions are the process's: no instance is made while another is being destroyed.
 TEST_F(SweepTest, InstancesTakeTurns) {
