@@ -340,11 +340,16 @@ except KeyboardInterrupt:
 print(session.chat("set a timer for 10 minutes").text())
 """
         env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-        with subprocess.Popen([sys.executable, "-c", script], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-            self.assertEqual(process.stdout.readline(), "begun\n")
-            time.sleep(1)
-            process.send_signal(signal.SIGINT)
-            self.assertEqual(process.communicate(timeout=60)[0], f"interrupted\n{TIMER}\n")
+        # A shell's job in the background ignores the signal, and so does what it starts.
+        with subprocess.Popen([sys.executable, "-c", script], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+            try:
+                self.assertEqual(process.stdout.readline(), "begun\n")
+                time.sleep(1)
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.communicate(timeout=60)[0], f"interrupted\n{TIMER}\n")
+            finally:
+                process.kill()
 
     def test_an_open_loop_does_not_keep_python_from_ending(self):
         began = time.monotonic()
