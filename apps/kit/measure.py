@@ -448,6 +448,7 @@ def main():
     try:
         if not find_devices(kit):
             return 1
+        kit.step("report", 60, [kit.bin("weft"), "devices", "--report"], json.loads)  # proves the kernels, which all later steps would do first
         good = all([part(kit) for name, part in (("a", part_a), ("b", part_b)) if args.part in (name, "all")])
     finally:
         kit.close()
