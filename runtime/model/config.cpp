@@ -185,7 +185,7 @@ Activation activation_named(const std::string& name, const JsonObject& values) {
 }
 
 Activation read_activation(const Config& c, const JsonObject& values) {
-  const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function"});
+  const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function", "activation"});
   if (!values.has(key)) return c.layer_kind.activation;
   const Activation activation = activation_named(values.text(key, ""), values);
   // gpt-oss's files say "silu"; the rest is in its code alone.
@@ -230,15 +230,16 @@ uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
 
 // Settings that change the result, and that no family of Weft's has.
 void refuse_odd(const Config& c, const JsonObject& values) {
-  for (const std::string odd :
-       {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
-        "apply_residual_connection_post_layernorm", "is_decoder", "prenorm", "use_rms_norm", "parallel_block",
-        "qk_layernorm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
+  for (const std::string odd : {"use_bidirectional_attention", "scale_attn_by_inverse_layer_idx", "use_qk_norm",
+                                "apply_residual_connection_post_layernorm", "is_decoder", "prenorm", "use_rms_norm",
+                                "parallel_block", "qk_layernorm", "new_decoder_architecture", "alibi", "bias",
+                                "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
     if (!(c.layer_kind.sees_all && odd == "use_bidirectional_attention") && !sees_pictures_whole(c, values, odd) &&
         values.flag(odd, false))
       unsupported("not supported: '" + odd + "'", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
-  if (!values.flag("do_layer_norm_before", true)) unsupported("not supported: 'do_layer_norm_before' false", values);
+  for (const char* const usual : {"do_layer_norm_before", "parallel_attn"})
+    if (!values.flag(usual, true)) unsupported("not supported: '" + std::string(usual) + "' false", values);
   if (values.number("clip_qkv", 0, 1e6, 0) > 0) unsupported("not supported: 'clip_qkv'", values);
   if (values.has("multi_query") && !values.flag("multi_query", true))
     unsupported("not supported: 'multi_query' false", values);
@@ -274,8 +275,8 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
   c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"}),
                             1, 4096);
-  const std::string ffn =
-      values.either({"block_ff_dim", "decoder_ffn_dim", "intermediate_size", "n_inner", "ffn_dim", "d_ff"});
+  const std::string ffn = values.either(
+      {"block_ff_dim", "decoder_ffn_dim", "intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size"});
   const bool experts = c.traits->experts && values.has("num_experts");  // then there may be no other feed-forward
   c.ffn = c.layer_kind.gated && !experts
               ? values.integer(ffn, 1, kMost)

@@ -57,6 +57,9 @@ constexpr LayerKind kMpt = {.norm = NormKind::layer,
                             .activation = Activation::gelu};
 constexpr LayerKind kOpt = with_biases(
     {.norm = NormKind::layer, .positions = Positions::learned, .gated = false, .activation = Activation::relu});
+constexpr LayerKind kFalcon = {
+    .norm = NormKind::layer, .parallel = true, .shared_norm = true, .gated = false, .activation = Activation::gelu};
+constexpr LayerKind kJais2 = with_biases(kNemotron);
 constexpr LayerKind kGptj = {.norm = NormKind::layer,
                              .parallel = true,
                              .shared_norm = true,
@@ -309,6 +312,12 @@ constexpr Family kFamilies[] = {
      .rope_base = 500000,
      .local_plain = true,
      .names = kOlmo2Names},
+    {.architecture = "exaone",
+     .model_type = "exaone",
+     .rope_base = 500000,
+     .prefix = "transformer.",
+     .layers = "h.",
+     .names = kExaoneNames},
     {.architecture = "exaone4",
      .model_type = "exaone4",
      .layer_kind = kExaone4,
@@ -386,6 +395,14 @@ constexpr Family kFamilies[] = {
      .prefix = "transformer.",
      .layers = "h.",
      .names = kGpt2Names},
+    {.architecture = "falcon",
+     .model_type = "falcon",
+     .layer_kind = kFalcon,
+     .tied = true,
+     .prefix = "transformer.",
+     .layers = "h.",
+     .names = kBloomNames},
+    {.architecture = "jais2", .model_type = "jais2", .layer_kind = kJais2},
     {.architecture = "mpt",
      .model_type = "mpt",
      .layer_kind = kMpt,

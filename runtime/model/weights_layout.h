@@ -19,7 +19,8 @@ Format table_format(std::optional<Format> wanted, const TensorView& table, bool 
 // most unless 16 are wanted.
 Format layer_input_format(std::optional<Format> wanted, const TensorView& table);
 
-// Gives each of the pieces its format, or two where its parts can so keep fewer bytes, and its place in one buffer; returns the buffer's bytes.
+// Gives each of the pieces its format, or two where its parts can so keep fewer bytes, and its place in one buffer;
+// returns the buffer's bytes.
 uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::optional<Format> wanted);
 
 // Bytes of the vocabulary's tables, of all layers, and of the largest layer.

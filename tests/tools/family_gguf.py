@@ -182,6 +182,11 @@ def write_metadata(writer, architecture, config):
         if architecture == "starcoder":
             writer.add_head_count_kv(1)
         return
+    if architecture == "falcon":
+        writer.add_feed_forward_length(config.ffn_hidden_size)
+        writer.add_head_count_kv(1)
+        writer.add_layer_norm_eps(config.layer_norm_epsilon)
+        return
     if architecture == "mpt":
         writer.add_feed_forward_length(config.expansion_ratio * width)
         writer.add_layer_norm_eps(1e-5)

@@ -108,7 +108,8 @@ def make(folder, architecture, kind, settings):
     seed = zlib.crc32(folder.name.encode())
     shutil.rmtree(folder, ignore_errors=True)
     config = getattr(transformers, kind + "Config")(**settings)
-    class_ = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM") if kind != "GPT2" else transformers.GPT2LMHeadModel
+    classes = dict(GPT2="GPT2LMHeadModel", Exaone="LlamaForCausalLM")
+    class_ = getattr(transformers, classes.get(kind, kind.removesuffix("Text") + "ForCausalLM"))
     model = class_._from_config(config, attn_implementation="eager")
     fill(model, kind.startswith("Gemma"), seed)
     fill_scalars(model, seed)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "model/config.h"
@@ -116,6 +117,40 @@ TEST(ModelConfig, QueriesThatGrowAreOfOneFamily) {
   expect_refusal(Code::unsupported, "attention.temperature_scale", [] {
     gguf("llama", {{"attention.temperature_scale", 0.1}});
   });
+}
+
+TEST(ModelConfig, SettingsThatWouldChangeTheResultAreRefused) {
+  const std::tuple<const char*, const char*, json> settings[] = {{"falcon", "new_decoder_architecture", true},
+                                                                 {"falcon", "parallel_attn", false},
+                                                                 {"falcon", "alibi", true},
+                                                                 {"falcon", "multi_query", false},
+                                                                 {"olmo", "clip_qkv", 8.0},
+                                                                 {"stablelm", "qk_layernorm", true},
+                                                                 {"phi", "qk_layernorm", true},
+                                                                 {"opt", "do_layer_norm_before", false},
+                                                                 {"mpt", "attn_config", {{"clip_qkv", 6}}},
+                                                                 {"mpt", "attn_config", {{"alibi", false}}},
+                                                                 {"cohere2", "use_qk_norm", true},
+                                                                 {"glm4", "num_experts", 4}};
+  for (const auto& [type, key, value] : settings) {
+    huggingface({{"model_type", type}});
+    expect_refusal(Code::unsupported, "not supported: ", [&, type = type, key = key, value = value] {
+      huggingface({{"model_type", type}, {key, value}});
+    });
+  }
+  expect_refusal(Code::unsupported, "clamp_kqv", [] { gguf("olmo", {{"attention.clamp_kqv", 8.0}}); });
+}
+
+// Only layers with a window have RoPE, if some have one.
+TEST(ModelConfig, RopeInWindowsAlone) {
+  for (const uint32_t window : {0u, 32u}) {
+    const Config c = gguf("exaone4", {{"attention.sliding_window", window}});
+    for (uint32_t layer = 0; layer < c.layers; ++layer) {
+      const bool global = layer % 4 == 3;
+      EXPECT_EQ(c.attention_of(layer).window, global ? 0 : window) << layer;
+      EXPECT_EQ(c.attention_of(layer).rotary_dim, global && window ? 0u : 16u) << layer;
+    }
+  }
 }
 
 // Frequencies of Transformers 5's _compute_llama3_parameters, for a head of 16.
