@@ -226,4 +226,10 @@ ModelFile open_huggingface(const fs::path& folder, Half half) {
   return model;
 }
 
+std::string place_of(const ModelFile& model, const char* name) {
+  const bool is_file =
+      model.kind == ModelFile::Kind::gguf || (!model.files.empty() && model.files.front().path() == model.path);
+  return (is_file ? model.path : model.path / name).string();
+}
+
 }  // namespace weft

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "format/model_file.h"
 
@@ -14,5 +15,9 @@ enum class Half { text, image };
 // half; the half for text looks like the folder of its text model alone. Throws as open_model, and Error(unsupported)
 // for a model without a half for images.
 ModelFile open_huggingface(const std::filesystem::path& folder, Half half = Half::text);
+
+// How errors name a file of the folder, such as config.json: its path; of a model in one file (GGUF, ggml-*.bin), the
+// model's path.
+std::string place_of(const ModelFile& model, const char* name);
 
 }  // namespace weft

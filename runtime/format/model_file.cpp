@@ -11,6 +11,7 @@
 #include "format/gguf.h"
 #include "format/gguf_parts.h"
 #include "format/huggingface.h"
+#include "format/whisper_file.h"
 
 namespace weft {
 namespace {
@@ -89,8 +90,22 @@ void build_index(ModelFile& model) {
   }
 }
 
-ModelFile open_gguf_of_any_name(MappedFile file) {
+ModelFile open_whisper(MappedFile file) {
+  WhisperContents contents = parse_whisper_file(file.bytes(), file.path().string());
+  ModelFile model;
+  model.kind = ModelFile::Kind::huggingface;
+  model.path = file.path();
+  model.metadata = std::move(contents.config);
+  model.generation_config = std::move(contents.generation_config);
+  model.tokenizer = std::move(contents.tokenizer);
+  model.tensors = std::move(contents.tensors);
+  model.files.push_back(std::move(file));
+  return model;
+}
+
+ModelFile open_file(MappedFile file) {
   if (file.text().starts_with("GGUF")) return open_gguf(std::move(file));
+  if (is_whisper_file(file.bytes())) return open_whisper(std::move(file));
   throw Error(Code::unsupported, "this is no GGUF file: it begins with \"" + printable(file.text().substr(0, 4)) + "\"",
               file.path().string(), "for a Hugging Face model pass its folder");
 }
@@ -113,13 +128,13 @@ ModelFile open_folder(const fs::path& folder) {
       fs::exists(folder / "model.safetensors", ignored) || fs::exists(folder / "model.safetensors.index.json", ignored);
   if (safetensors) return open_huggingface(folder);
   const auto found = gguf_files(folder);
-  if (found.size() == 1) return open_gguf_of_any_name(MappedFile(*found.begin()));
+  if (found.size() == 1) return open_file(MappedFile(*found.begin()));
   if (found.empty() && fs::exists(folder / "config.json", ignored)) return open_huggingface(folder);
   if (found.empty()) {
     throw Error(Code::not_found, "the folder has neither a config.json nor a .gguf file", folder.string(),
                 "pass a GGUF file, or a folder as Hugging Face publishes models");
   }
-  if (are_parts_of_one(found)) return open_gguf_of_any_name(MappedFile(*found.begin()));
+  if (are_parts_of_one(found)) return open_file(MappedFile(*found.begin()));
   throw Error(Code::invalid_argument,
               "the folder has " + std::to_string(found.size()) + " .gguf files, " +
                   printable(found.begin()->filename().string()) + " and " +
@@ -157,7 +172,7 @@ const TensorView* ModelFile::find(std::string_view name) const {
 
 ModelFile open_model(const fs::path& path) {
   std::error_code ignored;
-  ModelFile model = fs::is_directory(path, ignored) ? open_folder(path) : open_gguf_of_any_name(MappedFile(path));
+  ModelFile model = fs::is_directory(path, ignored) ? open_folder(path) : open_file(MappedFile(path));
   build_index(model);
   return model;
 }
@@ -165,7 +180,7 @@ ModelFile open_model(const fs::path& path) {
 ModelFile open_image_model(const fs::path& path) {
   std::error_code ignored;
   const bool folder = fs::is_directory(path, ignored);
-  ModelFile model = folder ? open_huggingface(path, Half::image) : open_gguf_of_any_name(MappedFile(path));
+  ModelFile model = folder ? open_huggingface(path, Half::image) : open_file(MappedFile(path));
   // The weights of the patches, a convolution's (width, channels, height, width): as a matrix.
   for (TensorView& tensor : model.tensors)
     if (tensor.shape.size() == 4) tensor.shape = {tensor.shape[0], element_count(std::span(tensor.shape).subspan(1))};
@@ -174,7 +189,7 @@ ModelFile open_image_model(const fs::path& path) {
 }
 
 ModelFile open_model(MappedFile file) {
-  ModelFile model = open_gguf_of_any_name(std::move(file));
+  ModelFile model = open_file(std::move(file));
   build_index(model);
   return model;
 }

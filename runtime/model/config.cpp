@@ -5,6 +5,7 @@
 
 #include "base/json_object.h"
 #include "base/number.h"
+#include "format/huggingface.h"
 #include "model/config_experts.h"
 #include "model/config_gemma4.h"
 #include "model/config_mixers.h"
@@ -224,8 +225,7 @@ uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
   const uint32_t pad = values.integer("pad_token_id", 0, UINT32_MAX, 0);
   const std::string key = "decoder_start_token_id";
   if (values.has(key) || file.generation_config.is_null()) return values.integer(key, 0, UINT32_MAX, pad);
-  return JsonObject(file.generation_config, (file.path / "generation_config.json").string())
-      .integer(key, 0, UINT32_MAX, pad);
+  return JsonObject(file.generation_config, place_of(file, "generation_config.json")).integer(key, 0, UINT32_MAX, pad);
 }
 
 // Settings that change the result, and that no family of Weft's has.
@@ -401,7 +401,7 @@ void check_shape(const Config& c, const JsonObject& values) {
 
 Config read_config(const ModelFile& file) {
   const bool gguf = file.kind == ModelFile::Kind::gguf;
-  const JsonObject values(file.metadata, gguf ? file.path.string() : (file.path / "config.json").string());
+  const JsonObject values(file.metadata, place_of(file, "config.json"));
   Config c = gguf ? from_gguf(file, values) : from_huggingface(file, values);
   c.fingerprint = fingerprint(file);
   find_biases(c, file);

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "format/huggingface.h"
+
 namespace weft {
 namespace {
 
@@ -10,10 +12,9 @@ constexpr uint32_t kRowsOfMultilingual = 51865;  // OpenAI's program tells them 
 
 // generation_config.json has these settings; that of older files lacks some, which config.json has.
 SpeechConfig read_speech(const ModelFile& file, const JsonObject& values) {
-  const JsonObject generation =
-      file.generation_config.is_null()
-          ? values
-          : JsonObject(file.generation_config, (file.path / "generation_config.json").string());
+  const JsonObject generation = file.generation_config.is_null()
+                                    ? values
+                                    : JsonObject(file.generation_config, place_of(file, "generation_config.json"));
   const auto is_given = [](const JsonObject& from, const char* key) {
     return from.has(key) && !from.at(key).is_null();
   };

@@ -1,6 +1,7 @@
 #include "model/image_config.h"
 
 #include "base/json_object.h"
+#include "format/huggingface.h"
 
 namespace weft {
 namespace {
@@ -124,7 +125,7 @@ void check_shape(const ImageConfig& c, const JsonObject& values) {
 
 ImageConfig read_image_config(const ModelFile& file) {
   const bool gguf = file.kind == ModelFile::Kind::gguf;
-  const JsonObject values(file.metadata, gguf ? file.path.string() : (file.path / "config.json").string());
+  const JsonObject values(file.metadata, place_of(file, "config.json"));
   ImageConfig c;
   Config& network = c.network;
   if (gguf)

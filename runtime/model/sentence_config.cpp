@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json_object.h"
 #include "base/utf8.h"
+#include "format/huggingface.h"
 
 namespace weft {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 [[noreturn]] void unsupported(const std::string& what, const std::string& place) {
   throw Error(Code::unsupported, "not supported: " + what, place);
 }
-
-std::string place_of(const ModelFile& file, const char* name) { return (file.path / name).string(); }
 
 // The steps after the model: pooling, dense layers, and to a length of 1, which Weft does for every model.
 void check_modules(const ModelFile& file) {

@@ -2,13 +2,20 @@
 import array
 import json
 import math
+import os
 import random
 import re
+import resource
+import shutil
 import struct
 import subprocess
+import sys
 import unittest
 
 from support import BIN, FOLDER, ROOT, plain, weft
+
+sys.path.insert(0, str(ROOT / "tests/tools"))
+import ggml_whisper
 
 MODEL = ROOT / "tests/model/golden_whisper/speech"
 RATE = 16000
@@ -33,6 +40,28 @@ def wav(samples, rate=RATE, bits=16, channels=1, real=False):
     header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 3 if real else 1, channels, rate, rate * width,
                          width, bits, b"data", len(data))
     return header + bytes(data)
+
+
+def crc(data, bits, polynomial):
+    value = 0
+    for byte in data:
+        value ^= byte << (bits - 8)
+        for _ in range(8):
+            value = (value << 1 ^ (polynomial if value >> (bits - 1) else 0)) & (1 << bits) - 1
+    return value.to_bytes(bits // 8, "big")
+
+
+def silent_flac(count, rate):
+    """A FLAC file of `count` zeros, in frames of 15 bytes for 65,535 samples."""
+    count, size, frames = int(count), 65535, b""
+    for number, first in enumerate(range(0, count, size)):
+        length = min(size, count - first)
+        header = b"\xff\xf8\x70\x08" + chr(number).encode() + (length - 1).to_bytes(2, "big")
+        header += crc(header, 8, 0x07)
+        frame = header + b"\0\0\0"  # a constant, and its 16 bits
+        frames += frame + crc(frame, 16, 0x8005)
+    info = size.to_bytes(2, "big") * 2 + bytes(6) + (rate << 44 | 15 << 36 | count).to_bytes(8, "big") + bytes(16)
+    return b"fLaC\x80" + len(info).to_bytes(3, "big") + info + frames
 
 
 class Listen(unittest.TestCase):
@@ -119,6 +148,42 @@ class Listen(unittest.TestCase):
         self.assertEqual(listen("--temperature", "0,0"), cold)
         for wrong in ("-1", "x", "3", "0,9"):
             listen("--temperature", wrong, expect=2)
+
+    def test_files_of_whisper_cpp(self):
+        """The same weights and the same rules give the same words and probabilities."""
+        folder, path = FOLDER / "rules", FOLDER / "ggml-speech.bin"
+        shutil.copytree(MODEL, folder)
+        ggml_whisper.convert(MODEL, path)
+        # OpenAI's list for a vocabulary of single bytes: signs of one byte; of " -" and of notes the first byte, a space before them or not.
+        suppressed = [*map(ord, '"#()*+/:;<=>@[\\]^_`{|}~ '), 0xe2]
+        (folder / "generation_config.json").write_text(json.dumps({"suppress_tokens": suppressed, "is_multilingual": True}))
+        recording = self.file("whistle.wav", wav(whistle(seconds=1)))
+        wanted, got = (json.loads(weft("listen", "-m", model, "--language", "en", "--temperature", "0", "--format", "json", recording)[0])["segments"]
+                       for model in (folder, path))
+        self.assertGreater(len(wanted), 0)
+        for one, other in zip(wanted, got, strict=True):
+            for key in one:
+                self.assertEqual(one[key], other[key]) if key in ("start", "end", "text") else self.assertAlmostEqual(one[key], other[key], 5)
+        self.assertIn("no language 'fr'", weft("listen", "-m", path, "--language", "fr", recording, expect=1)[1])  # the third one is Chinese's
+        cut = self.file("ggml-cut.bin", path.read_bytes()[:-1000])
+        self.assertRegex(weft("listen", "-m", cut, recording, expect=1)[1], "ggml-cut.bin: tensor .* needs .* bytes")
+
+    def test_a_small_file_of_many_hours(self):
+        """It is decoded block by block, and refused once it is too long: memory is that of a short one."""
+        def most_memory(hours):
+            path = self.file("hours.flac", silent_flac(8000 * 3600 * hours, 8000))
+            self.assertLess(path.stat().st_size, 60000)
+            process = subprocess.Popen([BIN / "weft", "listen", "-m", MODEL, "--language", "de", path], stderr=subprocess.PIPE)
+            with process.stderr:
+                said = process.stderr.read().decode()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return said, usage.ru_maxrss
+        said, short = most_memory(1 / 60)
+        self.assertEqual(said, "")
+        said, long = most_memory(5)
+        self.assertIn("longer than 240 minutes", said)
+        self.assertLess(long, short + 50000)  # KiB; its samples take 450 MiB
 
     def test_damaged_and_cut_files(self):
         """Text or an error, never a crash. What libsndfile takes from a damaged file is samples like any others."""
