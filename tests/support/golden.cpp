@@ -22,8 +22,8 @@ static double spread(const std::vector<double>& values) {
 
 double distance_of(std::span<const float> logits, const std::vector<double>& want) {
   double worst = 0;
-  for (size_t id = 0; id < want.size(); ++id) worst = std::max(worst, std::abs(logits[id] - want[id]) / spread(want));
-  return worst;
+  for (size_t id = 0; id < want.size(); ++id) worst = std::max(worst, std::abs(logits[id] - want[id]));
+  return worst / spread(want);
 }
 
 Distance distance(const Model& model, const Golden& golden, const Adapter* adapter) {
