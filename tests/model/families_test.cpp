@@ -276,9 +276,9 @@ TEST_F(GpuTest, FirstFilesOfMixtral) {
 }
 
 // Prompts in chunks give what one pass gives.
-TEST_F(GpuTest, ExpertsReadPromptsInChunks) {
+TEST_F(GpuTest, PromptsAreReadInChunks) {
   constexpr size_t kAt = 4;  // a position in the middle
-  for (const char* family : {"qwen3-moe", "lfm2-moe-tied", "gpt-oss-mxfp4"}) {
+  for (const char* family : {"qwen3-moe", "lfm2-moe-tied", "gpt-oss-mxfp4", "ministral3", "hunyuan", "olmo3"}) {
     const auto model = load_model(open_device(), golden_folder() / family, Format::f16);
     const Golden golden = read_golden(golden_folder() / family);
     std::vector<uint32_t> ids = golden.prompt;
