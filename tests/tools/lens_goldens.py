@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/model/golden_lens.json: what Transformers makes of the hidden states between the layers of the tiny models of
 tests/model/golden and golden_seq2seq. Needs the PyPI packages transformers, torch and safetensors, and is needed only to make the
-file anew: lens_goldens.py CHECKOUT
+file anew: lens_goldens.py CHECKOUT [NAME ...]. With names it adds those; else it makes those anew that are there.
 
 The states are those of output_hidden_states, but the last one is the final norm's input. Each takes the place of that input in
 another run of the model, whose logits are then the lens's: no formula of a family is written here a second time.
@@ -16,7 +16,7 @@ import transformers
 POSITION = 66  # of a decoder's text: in the second chunk, and beyond the windows of 24
 WRITTEN = 20   # tokens of an encoder-decoder's answer before the position
 KEPT = 8       # elements of a hidden state
-FINAL_NORMS = ("norm", "ln_f", "final_layer_norm", "embedding_norm", "layer_norm")  # embedding_norm: LFM2's name for it
+FINAL_NORMS = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "embedding_norm", "layer_norm")  # embedding_norm: LFM2's name for it
 
 
 def final_norm(decoder):
@@ -82,8 +82,10 @@ def lens(folder):
 
 def main():
     tests = pathlib.Path(sys.argv[1]) / "tests/model"
-    folders = sorted([*(tests / "golden").iterdir(), *(tests / "golden_seq2seq").iterdir()])
-    lines = [f'"{folder.name}": {json.dumps(lens(folder), separators=(",", ":"))}' for folder in folders]
+    cases = json.loads((tests / "golden_lens.json").read_text())
+    for name in sys.argv[2:] or list(cases):
+        cases[name] = lens(tests / ("golden" if (tests / "golden" / name).exists() else "golden_seq2seq") / name)
+    lines = [f'"{name}": {json.dumps(case, separators=(",", ":"))}' for name, case in sorted(cases.items())]
     (tests / "golden_lens.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
