@@ -1,7 +1,10 @@
 // weft-fuzz-seeds FOLDER: small valid files for each fuzz target to start from, in FOLDER/NAME.
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
+#include <utility>
 
 #include "convert/gguf_writer.h"
 #include "device_model.h"
@@ -121,6 +124,63 @@ void write_cache_files(const fs::path& folder) {
   write(folder / "cache_files" / "states", "S" + std::string(64, '?'));
 }
 
+// A vocabulary of all bytes and few others, and two tensors.
+void write_whisper_files(const fs::path& folder) {
+  const auto u32 = [](std::initializer_list<uint32_t> values) {
+    std::string text;
+    for (const uint32_t value : values) text += weft::le(value);
+    return text;
+  };
+  const std::vector<std::string> words = {"ab", " (", "((", "", "\xe2\x99"};
+  const auto tokens = static_cast<uint32_t>(256 + words.size());
+  std::string file =
+      u32({0x67676d6c, tokens + 15, 3, 8, 2, 1, 20, 8, 2, 1, 5, 1, 5, 2}) + std::string(40, '\0') + u32({tokens});
+  for (uint32_t byte = 0; byte < 256; ++byte) file += u32({1}) + std::string(1, static_cast<char>(byte));
+  for (const std::string& word : words) file += u32({static_cast<uint32_t>(word.size())}) + word;
+  for (const auto& [name, type, bytes] :
+       {std::tuple("decoder.blocks.0.mlp.0.weight", 8u, 68u), std::tuple("b", 0u, 256u)})
+    file += u32({2, static_cast<uint32_t>(std::strlen(name)), type, 32, 2}) + name + std::string(bytes, '\1');
+  write(folder / "whisper_file" / "small", file);
+}
+
+void write_sentence_files(const fs::path& folder) {
+  const std::string header =
+      R"({"linear.weight":{"dtype":"F32","shape":[2,8],"data_offsets":[0,64]},"linear.bias":{"dtype":"F32","shape":[2],"data_offsets":[64,72]}})";
+  const std::string modules =
+      R"([{"type":"sentence_transformers.models.Transformer"},{"type":"x.Pooling"},{"type":"x.Dense"},{"type":"x.Normalize"}])";
+  write(
+      folder / "sentence_files" / "all",
+      zero_between(
+          R"({"pooling":{"pooling_mode_mean_tokens":true,"word_embedding_dimension":8},"transformer":{"max_seq_length":32},)"
+          R"("prompts":{"prompts":{"query":"q: "},"default_prompt_name":null},"dense":{"in_features":8,"out_features":2,"bias":true,)"
+          R"("activation_function":"torch.nn.modules.activation.Tanh"},"modules":)" +
+              modules + "}",
+          weft::le(uint64_t{header.size()}) + header + std::string(72, '\1')));
+  write(
+      folder / "sentence_files" / "score",
+      R"({"logit_score":{"true_token_id":3,"false_token_id":4},"modules":[{"type":"x.LogitScore"}],"pooling":{"pooling_mode":"lasttoken"}})");
+}
+
+// 16 bits, one channel, as WAV; and the form with it that OpenAI's client sends.
+void write_recordings(const fs::path& folder) {
+  const std::string samples(64, '\3');
+  const auto u16 = [](uint16_t value) { return weft::le(value); };
+  const std::string wav = "RIFF" + weft::le(uint32_t{100}) + "WAVEfmt " + weft::le(uint32_t{16}) + u16(1) + u16(1) +
+                          weft::le(uint32_t{16000}) + weft::le(uint32_t{32000}) + u16(2) + u16(16) + "data" +
+                          weft::le(uint32_t{64}) + samples;
+  std::string form;
+  for (const auto& [name, value] : {std::pair<std::string, std::string>("model", "whisper"),
+                                    {"language", "de"},
+                                    {"prompt", "a"},
+                                    {"response_format", "verbose_json"},
+                                    {"temperature", "0.5"},
+                                    {"timestamp_granularities[]", "segment"},
+                                    {"file", wav}})
+    form += "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n";
+  write(folder / "transcription" / "wav", "r" + wav);
+  write(folder / "transcription" / "form", zero_between("fmultipart/form-data; boundary=b", form + "--b--\r\n"));
+}
+
 void write_requests(const fs::path& folder) {
   const auto request = [](const std::string& first, const std::string& body) {
     std::string text = first + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer key\r\n";
@@ -205,6 +265,9 @@ int main(int argc, char** argv) {
       R"({"model_type": "llama", "hidden_size": 64, "rms_norm_eps": 1e-5, "tie": true, "scaling": null, "ids": [1, -2], "s": "\u00e9"})");
   write_lists(folder);
   write_cache_files(folder);
+  write_whisper_files(folder);
+  write_sentence_files(folder);
+  write_recordings(folder);
   write_requests(folder);
   write_programs(folder);
   write_sessions(folder);
