@@ -20,8 +20,8 @@ class WhisperVocabulary {
   WhisperVocabulary(const WhisperVocabulary&) = delete;
   WhisperVocabulary& operator=(const WhisperVocabulary&) = delete;
 
-  // As tokenizer.json has it: byte-level BPE, whose merges are all that make a token of two, in the order of the tokens
-  // that they make; and the control tokens, from the id after the last token of text on.
+  // Returns the contents of tokenizer.json: byte-level BPE, whose merges are all that make a token of two, in the order
+  // of the tokens that they make; and the control tokens, from the id after the last token of text on.
   JsonValue tokenizer() const;
   // Ids that OpenAI's program never lets a model write: signs that tell of music and speakers, or are no speech.
   std::vector<uint32_t> suppressed() const;

@@ -1,6 +1,6 @@
 package weft;
 
-/** What a model makes, and closes with itself. */
+/** An object that a model makes, and closes when it is closed itself. */
 interface ModelUser extends AutoCloseable {
   @Override
   void close();

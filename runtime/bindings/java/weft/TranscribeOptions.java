@@ -26,7 +26,7 @@ public final class TranscribeOptions {
     return this;
   }
 
-  /** Of the recording; 0: 16000. */
+  /** Rate of the recording; 0: 16000. */
   public TranscribeOptions samplesPerSecond(int value) {
     if (value < 0) throw new IllegalArgumentException("samplesPerSecond is " + value);
     samplesPerSecond = value;
