@@ -12,11 +12,11 @@
 #include "gpu/memory_map.h"
 #include "gpu/pipeline_cache.h"
 #include "gpu/tuning.h"
+#include "keep/keep_list.h"
 #include "model/footprint.h"
 #include "model/hidden_states.h"
 #include "ops/bandwidth.h"
 #include "ops/proof.h"
-#include "vocab/keep.h"
 #include "weft/descriptor.h"
 
 using namespace weft;

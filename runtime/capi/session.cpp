@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "capi/handles.h"
 #include "session/batch.h"
+#include "session/head_setting.h"
 #include "session/profile.h"
 #include "weft/descriptor.h"
 #include "weft/estimates.h"

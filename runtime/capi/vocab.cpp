@@ -2,7 +2,7 @@
 #include <span>
 
 #include "capi/handles.h"
-#include "vocab/keep.h"
+#include "keep/keep_list.h"
 
 using namespace weft;
 using namespace weft::capi;

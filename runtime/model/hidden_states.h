@@ -1,5 +1,5 @@
 // The hidden states that the vocabulary projection reads, for every token of a text; and what they tell about how a
-// vocabulary table is best stored (model/table_basis.h).
+// vocabulary table is best stored (vocab/table_basis.h).
 #pragma once
 
 #include <filesystem>

@@ -13,10 +13,10 @@
 #include "gpu/recorder.h"
 #include "model/config.h"
 #include "model/layer_loader.h"
-#include "model/shards.h"
 #include "model/sound_input.h"
-#include "model/table_basis.h"
+#include "vocab/shards.h"
 #include "vocab/table.h"
+#include "vocab/table_basis.h"
 
 namespace weft {
 

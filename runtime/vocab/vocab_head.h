@@ -5,11 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ops/matrix.h"
-#include "tokenizer/tokenizer.h"
 
 namespace weft {
 
@@ -29,11 +27,6 @@ struct VocabHead {
   bool keep_prompt = true;    // keep the tokens of the context too
   std::string name = "full";  // as it was set
 };
-
-// "full", "certified", "sure", "sure:P", "fast", "fast:SIGMA", "auto", "auto:MODE", "keep:LIST" or "MODE+keep:LIST"
-// (LIST: vocab/keep.h).
-// Throws Error(invalid_argument) naming what is wrong and what there is, and what make_keep_list throws.
-VocabHead parse_vocab_head(std::string_view text, const Tokenizer& tokenizer);
 
 // The rows that were read to compute the logits of one token.
 struct RowsRead {

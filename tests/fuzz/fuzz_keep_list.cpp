@@ -4,9 +4,9 @@
 
 #include "format/model_file.h"
 #include "fuzz_support.h"
+#include "keep/keep_list.h"
 #include "memory_file.h"
 #include "support/model_maker.h"
-#include "vocab/keep.h"
 
 namespace {
 

@@ -5,13 +5,13 @@
 
 #include "base/error.h"
 #include "format/model_file.h"
+#include "keep/keep_list.h"
 #include "reference/filter.h"
 #include "reference/json_schema.h"
 #include "reference/sample.h"
 #include "support/model_test.h"
 #include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
-#include "vocab/keep.h"
 
 namespace weft::test {
 namespace {

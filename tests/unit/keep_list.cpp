@@ -1,5 +1,5 @@
 // Keep-lists: presets, files, the algebra of their terms, and every way they are refused.
-#include "vocab/keep.h"
+#include "keep/keep_list.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "keep/presets.h"
 #include "tokenizer_vocabularies.h"
-#include "vocab/keep_presets.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/table_basis.h"
+#include "vocab/table_basis.h"
 
 #include <algorithm>
 #include <cmath>

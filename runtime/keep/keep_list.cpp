@@ -1,4 +1,4 @@
-#include "vocab/keep.h"
+#include "keep/keep_list.h"
 
 #include <algorithm>
 #include <charconv>
@@ -13,7 +13,7 @@
 #include "base/json_value.h"
 #include "base/quote.h"
 #include "base/utf8.h"
-#include "vocab/keep_presets.h"
+#include "keep/presets.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "model/shards.h"
+#include "vocab/shards.h"
 
 #include <algorithm>
 #include <cmath>

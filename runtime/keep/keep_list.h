@@ -32,7 +32,7 @@ std::string fingerprint_text(uint64_t fingerprint);
 std::vector<uint32_t> always_kept(const Tokenizer& tokenizer);
 
 // Reads the LIST of the head setting "keep:LIST": terms separated by commas, applied from left to right. A term is the
-// name of a preset (vocab/keep_presets.h) or else the path of a file, without a comma; "./latin" is a file. A term adds
+// name of a preset (keep/presets.h) or else the path of a file, without a comma; "./latin" is a file. A term adds
 // its tokens; with '!' before it, it removes them. If the first term removes, it removes from all tokens. Single bytes
 // that are no whole character are not removed, because they may be part of other characters.
 //

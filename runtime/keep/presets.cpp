@@ -1,4 +1,4 @@
-#include "vocab/keep_presets.h"
+#include "keep/presets.h"
 
 #include <string>
 #include <unordered_set>
