@@ -44,6 +44,15 @@ using uint = uint32_t;
 //               scales, block b's from bit 4b on; those of their minima; the upper two bits of the scales, block b's
 //               from bit 2b on, and, 16 bits higher, of the minima; the halves d and, above it, dmin.
 //               Value = (d * scale) * integer - (dmin * minimum).
+//
+// Other formats copy types of files whose blocks have BLOCK columns, likewise to the last bit. A block has a word of 16
+// bytes, in the order that super-blocks have the lower four bits.
+//
+//   FORMAT_Q5_0, FORMAT_Q5_1: after the words of a tile come the fifth bits, a 32-bit word for each block, that of block
+//               k of row r at IN_TILE(r, k, blocks). Column 4j + k has bit 8k + 7 - j.
+//   FORMAT_Q4_0, FORMAT_Q5_0: then come the scales, as FORMAT_Q8 has them. The integers are two's complement.
+//               Value = scale * integer.
+//   FORMAT_Q5_1: then come scales and minima, as FORMAT_Q4 has them. Value = scale * integer + minimum.
 #define SUPER_BLOCKS 8
 #define SUPER_BLOCK (SUPER_BLOCKS * BLOCK)
 #define SUPER_WORDS(bits) (2 * (bits) + 1)
@@ -97,6 +106,9 @@ using uint = uint32_t;
 #define FORMAT_Q6 3  // from here on layers' matrices only
 #define FORMAT_Q5K 4
 #define FORMAT_Q4K 5
+#define FORMAT_Q4_0 6
+#define FORMAT_Q5_0 7
+#define FORMAT_Q5_1 8
 //
 // A layer's cache: keys and values of each key/value head, one head after the other, by slot (rope.comp). Keys are a
 // matrix of slots like those above, but in groups of KEY_ROWS, and filled up to 16-byte words only. Values are slot

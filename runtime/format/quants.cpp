@@ -211,6 +211,18 @@ ScaledBlock scaled_block(DType dtype, const std::byte* block) {
   return result;
 }
 
+SmallBlock small_block(DType dtype, const std::byte* block) {
+  SmallBlock result = {};
+  std::memcpy(&result.scale, block, sizeof result.scale);
+  const bool has_minimum = dtype == DType::q5_1, has_fifth = dtype != DType::q4_0;
+  if (has_minimum) std::memcpy(&result.minimum, block + 2, sizeof result.minimum);
+  const std::byte* const fifth = block + (has_minimum ? 4 : 2);
+  for (uint32_t e = 0; e < result.quants.size(); ++e)
+    result.quants[e] =
+        static_cast<uint8_t>(nibble(fifth + (has_fifth ? 4 : 0), e) | (has_fifth ? bit(fifth, e) << 4 : 0));
+  return result;
+}
+
 bool is_nibbles(DType dtype) { return dtype == DType::q4_0 || dtype == DType::q4_1 || dtype == DType::q4_k; }
 
 NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index) {

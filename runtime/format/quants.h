@@ -45,6 +45,14 @@ bool is_nibbles(DType dtype);
 // Reads the 32 elements from element 32 * index on of a tensor of one of these types. blocks: of the whole tensor.
 NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index);
 
+// The 32 integers of a block of Q4_0, Q5_0 or Q5_1, none below 0. Values are scale (quant - 8), scale (quant - 16), and
+// scale quant + minimum.
+struct SmallBlock {
+  uint16_t scale, minimum;  // f16; only Q5_1 has a minimum
+  std::array<uint8_t, kQ8BlockElements> quants;
+};
+SmallBlock small_block(DType dtype, const std::byte* block);
+
 // The 256 integers of a block of Q4_K, Q5_K or Q6_K. Values of Q4_K and Q5_K are (d scale) quant - (dmin minimum), with
 // a scale and a minimum for each 32 of them; those of Q6_K (d scale) (quant - 32), with a scale for each 16.
 struct SuperBlock {

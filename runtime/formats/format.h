@@ -1,5 +1,5 @@
 // The formats of numbers on the device. Each has a file of this folder: what it is called, which types of files become
-// it, and how a row becomes words of a tile. A format of super-blocks also has a file of shaders/formats/. The layouts
+// it, and how a row becomes words of a tile. A native format also has a file of shaders/formats/. The layouts
 // are described in shaders/abi.h.
 #pragma once
 
@@ -20,13 +20,17 @@ enum class Format : uint32_t {
   q4 = FORMAT_Q4,
   q6 = FORMAT_Q6,
   q5k = FORMAT_Q5K,
-  q4k = FORMAT_Q4K
+  q4k = FORMAT_Q4K,
+  q4_0 = FORMAT_Q4_0,
+  q5_0 = FORMAT_Q5_0,
+  q5_1 = FORMAT_Q5_1
 };
 inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};  // that any numbers can be rounded to
 // Formats that copy a type of files: matrices only, not tables.
-inline constexpr Format kNativeFormats[] = {Format::q6, Format::q5k, Format::q4k};
-inline constexpr Format kAllFormats[] = {Format::f16, Format::q8,  Format::q6,
-                                         Format::q5k, Format::q4k, Format::q4};  // finest first
+inline constexpr Format kNativeFormats[] = {Format::q6,   Format::q5k,  Format::q4k,
+                                            Format::q5_1, Format::q5_0, Format::q4_0};
+inline constexpr Format kAllFormats[] = {Format::f16, Format::q8,  Format::q6, Format::q5_1, Format::q5_0,
+                                         Format::q5k, Format::q4k, Format::q4, Format::q4_0};  // finest first
 
 // A format's row of the registry.
 struct NumberFormat {

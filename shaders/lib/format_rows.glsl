@@ -2,29 +2,6 @@
 #include "lib/tiles.glsl"
 #include "lib/super_blocks.glsl"
 
-// A block of a row from its 16-byte words; what its products are to be multiplied with is returned.
-float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uint block, uint scales) {
-  if (FORMAT == FORMAT_Q4) {
-    const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-      vec4 low, high;
-      unpack_fours(low, high, words[0][i]);
-      weights[i * 2] = scale * low + minimum;
-      weights[i * 2 + 1] = scale * high + minimum;
-    }
-    return 1;
-  }
-  [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k) {
-    if (FORMAT == FORMAT_Q8)
-      [[unroll]] for (uint i = 0; i < 4; ++i) weights[(k * 4 + i) % 8] = signed_bytes(words[k][i]);
-    else {
-      weights[(k * 2) % 8] = vec4(unpackHalf2x16(words[k].x), unpackHalf2x16(words[k].y));
-      weights[(k * 2 + 1) % 8] = vec4(unpackHalf2x16(words[k].z), unpackHalf2x16(words[k].w));
-    }
-  }
-  return FORMAT == FORMAT_Q8 ? scale_of(block % 2 == 0 ? scales : scales >> 16) : 1;
-}
-
 // Places of the lane's rows. start: where the rows of this format begin in the bound slice, in 32-bit words. rows: of this format. first_row: the
 // workgroup's, counted in these.
 void places_of(out Place places[ROW_TILES], uint blocks, uint start, uint rows, uint first_row) {
@@ -33,7 +10,8 @@ void places_of(out Place places[ROW_TILES], uint blocks, uint start, uint rows, 
     const uint row = (first_row + own_row(i, rows)) % TILE_ROWS;
     // A tile too many reads the last one again: cheaper than a branch around the loads.
     const uint tile = start + min((first_row + own_row(i, rows)) / TILE_ROWS, last_tile) * words_of_tile;
-    places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), SCALE_PLACE(tile, tile + TILE_ROWS * 4 * words_of_row, row, (blocks + RUN - 1) / RUN));
+    places[i] = Place(tile / 4 + IN_TILE(row, 0, words_of_row), SCALE_PLACE(tile, tile + words_before_notes(blocks), row, (blocks + RUN - 1) / RUN),
+                      SCALE_PLACE(tile, tile + words_before_fifth(blocks), row, blocks));
   }
 }
 
@@ -60,12 +38,42 @@ uvec2 upper_bits(uint row, uint block) {
 }
 
 // A block of integers from its words.
-void unpack_super(out vec4 weights[8], uvec4 lower, uvec2 upper) {
+void unpack_integers(out vec4 weights[8], uvec4 lower, uvec2 upper) {
   [[unroll]] for (uint e = 0; e < 4; ++e) integers_of(weights[e * 2], weights[e * 2 + 1], lower[e], upper[e * UPPER / 4], e);
 }
 
+// A block of a row from its 16-byte words; what its products are to be multiplied with is returned. Not of SUPER.
+float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uvec2 upper, uint block, uint scales) {
+  if (PACKED) {
+    unpack_integers(weights, words[0], upper);
+    if (!MINIMA) return scale_of_pair(scales, block);
+    const vec2 line = line_of(uvec4(scales), block);
+    [[unroll]] for (uint j = 0; j < 8; ++j) weights[j] = line.x * weights[j] + line.y;
+    return 1;
+  }
+  if (FORMAT == FORMAT_Q4) {
+    const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      vec4 low, high;
+      unpack_fours(low, high, words[0][i]);
+      weights[i * 2] = scale * low + minimum;
+      weights[i * 2 + 1] = scale * high + minimum;
+    }
+    return 1;
+  }
+  [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k) {
+    if (FORMAT == FORMAT_Q8)
+      [[unroll]] for (uint i = 0; i < 4; ++i) weights[(k * 4 + i) % 8] = signed_bytes(words[k][i]);
+    else {
+      weights[(k * 2) % 8] = vec4(unpackHalf2x16(words[k].x), unpackHalf2x16(words[k].y));
+      weights[(k * 2 + 1) % 8] = vec4(unpackHalf2x16(words[k].z), unpackHalf2x16(words[k].w));
+    }
+  }
+  return FORMAT == FORMAT_Q8 ? scale_of_pair(scales, block) : 1;
+}
+
 const uint TURN = SUPER ? SUPER_TURN : RUN > STEP ? RUN : STEP;  // blocks of a lane that lie side by side
-const uint SCALE_LOADS = FORMAT == FORMAT_Q4 ? STEP : 1;
+const uint SCALE_LOADS = NOTED && RUN == 1 ? STEP : 1;
 
 // sums: products of the lane's rows with the bound inputs first_token + t. Valid in lanes of part 0; every
 // lane of the workgroup must call it. Sums of rows after `rows` mean nothing. start, rows, first_row: as places_of() has them.
@@ -83,7 +91,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
   for (uint first = part() * TURN; first < blocks; first += SPLIT * TURN) {
     uvec4 scales[SCALE_LOADS][SCALE_SHARES];
     if (NOTED)
-      [[unroll]] for (uint s = 0; s < SCALE_LOADS; ++s) { LOAD_SCALES(scales[s], places, min(first / RUN + s, (blocks - 1) / RUN)) }
+      [[unroll]] for (uint s = 0; s < SCALE_LOADS; ++s) { LOAD_NOTES(scales[s], places, scales, min(first / RUN + s, (blocks - 1) / RUN)) }
     uvec4 scales_of_super[ROW_TILES];
     if (SUPER)
       [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales_of_super[i] = super_scales(places[i].words, first);
@@ -99,14 +107,20 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
       if (SUPER)
         [[unroll]] for (uint s = 0; s < STEP; ++s)
           [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) upper[s][i] = upper_bits(places[i].words, block + s);
+      if (FIFTH)
+        [[unroll]] for (uint s = 0; s < STEP; ++s) {
+          uvec4 fifth[SCALE_SHARES];
+          LOAD_NOTES(fifth, places, fifth, s == 0 ? block : min(block + s, blocks - 1))
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) upper[s][i] = uvec2(NOTES_OF(fifth, i, first_row + own_row(i, rows)), 0);
+        }
       [[unroll]] for (uint s = 0; s < STEP; ++s) {
         if (s == 0 || SUPER || block + s < blocks) {  // not a break: NVK then keeps the words in memory
           vec4 weights[ROW_TILES][8];
           float scale[ROW_TILES], first_scale[ROW_TILES];  // the latter of the block's first half
           [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-            const uint notes = NOTED ? SCALES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)) : 0;
+            const uint notes = NOTED ? NOTES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)) : 0;
             if (SUPER) {
-              unpack_super(weights[i], words[s][i][0], upper[s][i]);
+              unpack_integers(weights[i], words[s][i][0], upper[s][i]);
               if (MINIMA) {
                 const vec2 line = scale_and_minimum(scales_of_super[i], block + s);
                 [[unroll]] for (uint j = 0; j < 8; ++j) weights[i][j] = line.x * weights[i][j] + line.y;
@@ -117,7 +131,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
                 scale[i] = halves.y;
               }
             } else {
-              scale[i] = unpack_block(weights[i], words[s][i], block + s, notes);
+              scale[i] = unpack_block(weights[i], words[s][i], upper[s][i], block + s, notes);
             }
           }
           [[unroll]] for (uint t = 0; t < TOKENS; ++t) {

@@ -7,16 +7,17 @@
 void load_weights(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
   const uint count = row_words(blocks), eight = weight_eight(), scale_count = (blocks + RUN - 1) / RUN;
   const uint word = tile / 4 + IN_TILE(weight_row(), block_word(block) + eight * BLOCK_WORDS / 4, count), row = tile / 4 + IN_TILE(weight_row(), 0, count);
-  const uint scales = tile + TILE_ROWS * 4 * count + IN_TILE(weight_row(), block / RUN, scale_count);
+  const uint scales = tile + words_before_notes(blocks) + IN_TILE(weight_row(), block / RUN, scale_count);
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     const uint at = word + i * WEIGHTS_APART * count;
     if (FORMAT == FORMAT_F16) weights[i] = words[at];
     if (FORMAT == FORMAT_Q8) weights[i].xy = word_pairs[at * 2 + eight % 2];
     if (FORMAT == FORMAT_Q4) weights[i].x = small_words[at * 4 + eight];
     if (NOTED) scale_words[i].x = small_words[scales + i * WEIGHTS_APART * scale_count];
+    if (PACKED) weights[i].x = small_words[at * 4 + eight];
+    if (FIFTH) weights[i].y = small_words[tile + words_before_fifth(blocks) + IN_TILE(weight_row(), block, blocks) + i * WEIGHTS_APART * blocks];
     if (!SUPER) continue;
     const uint own = row + i * WEIGHTS_APART * count;
-    weights[i].x = small_words[at * 4 + eight];
     if (UPPER > 0) weights[i].y = small_words[upper_word(own, block, eight)];
     if (FORMAT == FORMAT_Q6)
       scale_words[i].xy = uvec2(small_words[scales_at(own, block) * 4 + block % SUPER_BLOCKS / 2], scale_words[i].x);
@@ -28,13 +29,14 @@ void load_weights(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], ui
 // Unpacks eight weights, and returns the factor that they must still be multiplied with.
 float unpack(out vec4 low, out vec4 high, uvec4 eight, uvec4 scale_words, uint block) {
   const uint scales = scale_words.x;
-  if (SUPER) integers_of(low, high, eight.x, eight.y, weight_eight());
+  if (PACKED) integers_of(low, high, eight.x, eight.y, weight_eight());
   if (FORMAT == FORMAT_Q6) {
     const vec2 halves = q6_scales(scale_words.xy, block);
     return weight_eight() < 2 ? halves.x : halves.y;
   }
-  if (SUPER) {
-    const vec2 line = scale_and_minimum(scale_words, block);
+  if (PACKED && !MINIMA) return scale_of_pair(scales, block);
+  if (PACKED) {
+    const vec2 line = line_of(scale_words, block);
     low = line.x * low + line.y;
     high = line.x * high + line.y;
     return 1;
@@ -47,7 +49,7 @@ float unpack(out vec4 low, out vec4 high, uvec4 eight, uvec4 scale_words, uint b
   if (FORMAT == FORMAT_Q8) {
     low = signed_bytes(eight.x);
     high = signed_bytes(eight.y);
-    return scale_of(block % 2 == 0 ? scales : scales >> 16);
+    return scale_of_pair(scales, block);
   }
   const float scale = scale_of(scales), minimum = scale_of(scales >> 16);
   low = scale * four_bits(eight.x) + minimum;
@@ -75,16 +77,16 @@ float weight_peak(uint row) { return peak_of(weight_peaks[row]); }
 // Value = scale * number + minimum.
 void unpack_to_store(out vec4 low, out vec4 high, out float scale, out float minimum, uvec4 eight, uvec4 scale_words, uint block, uint row) {
   minimum = 0;
-  if (SUPER && MINIMA) {
-    integers_of(low, high, eight.x, eight.y, weight_eight());
-    const vec2 line = scale_and_minimum(scale_words, block);
+  if (MINIMA) {
+    if (PACKED) {
+      integers_of(low, high, eight.x, eight.y, weight_eight());
+    } else {
+      low = four_bits(eight.x);
+      high = four_bits(eight.x >> 16);
+    }
+    const vec2 line = line_of(scale_words, block);
     scale = line.x;
     minimum = line.y;
-  } else if (FORMAT == FORMAT_Q4) {
-    low = four_bits(eight.x);
-    high = four_bits(eight.x >> 16);
-    scale = scale_of(scale_words.x);
-    minimum = scale_of(scale_words.x >> 16);
   } else {
     scale = unpack(low, high, eight, scale_words, block);
   }
@@ -112,8 +114,8 @@ void unpack_to_store(out vec4 low, out vec4 high, out float scale, uvec4 eight, 
     low *= factor;
     high *= factor;
     scale = power;
-  } else if (FORMAT != FORMAT_Q8) {
-    const float minimum = scale_of(scale_words.x >> 16), maximum = 15 * scale_of(scale_words.x) + minimum;
+  } else if (!PAIRS) {
+    const float minimum = scale_of(scale_words.x >> 16), maximum = ((1 << BITS) - 1) * scale_of(scale_words.x) + minimum;
     scale = power_below(FORMAT == FORMAT_F16 ? weight_peak(row) : max(abs(minimum), abs(maximum)));
     low *= inverse_power(scale);
     high *= inverse_power(scale);
@@ -125,11 +127,8 @@ void unpack_to_store(out uvec2 bytes, out vec2 line, uvec4 eight, uvec4 scale_wo
   if (FORMAT == FORMAT_Q4)
     bytes = uvec2(four_bytes(eight.x & 0xffffu), four_bytes(eight.x >> 16));
   else
-    bytes = SUPER ? bytes_of_eight(eight.x, eight.y, weight_eight()) : eight.xy;
-  if (SUPER)
-    line = scale_and_minimum(scale_words, block);
-  else
-    line = vec2(scale_of(FORMAT == FORMAT_Q4 || block % 2 == 0 ? scale_words.x : scale_words.x >> 16), MINIMA ? scale_of(scale_words.x >> 16) : 0);
+    bytes = PACKED ? bytes_of_eight(eight.x, eight.y, weight_eight()) : eight.xy;
+  line = MINIMA ? line_of(scale_words, block) : vec2(scale_of_pair(scale_words.x, block), 0);
 }
 #else
 void unpack_to_store(out vec4 low, out vec4 high, uvec4 eight, uvec4 scale_words, uint block) {

@@ -30,6 +30,7 @@ uint own_row(uint i, uint rows) {
 struct Place {
   uint words;  // 16-byte word 0
   uint scales;  // WEFT_TEXEL: the 16-byte words of the first scales of the row's group; else its first scales, a 32-bit word
+  uint fifth;   // its fifth bits, likewise
 };
 
 // Scales of the 32 rows of a group are eight texels, so eight lanes load one each and share them: one load for four rows of each.
@@ -37,15 +38,15 @@ struct Place {
 const uint OF_SHARE = GATED != 0 && !GATES_APART && ROW_TILES < 8 ? ROW_TILES / 2 : 4;  // rows of a lane that are in one group
 const uint SCALE_SHARES = (ROW_TILES + OF_SHARE - 1) / OF_SHARE;
 #define SCALE_PLACE(tile, start, row, count) (((start) + IN_TILE((row) / GROUP_ROWS * GROUP_ROWS, 0, count)) / 4)
-#define LOAD_SCALES(loaded, places, j) \
-  [[unroll]] for (uint g = 0; g < SCALE_SHARES; ++g) loaded[g] = word_at(places[g * OF_SHARE].scales + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
-#define SCALES_OF(scales, i, row) subgroupShuffle(scales[(i) / OF_SHARE], (row) % GROUP_ROWS / 4)[(row) % 4]
+#define LOAD_NOTES(loaded, places, which, j) \
+  [[unroll]] for (uint g = 0; g < SCALE_SHARES; ++g) loaded[g] = word_at(places[g * OF_SHARE].which + (j) * (GROUP_ROWS / 4) + gl_SubgroupInvocationID);
+#define NOTES_OF(scales, i, row) subgroupShuffle(scales[(i) / OF_SHARE], (row) % GROUP_ROWS / 4)[(row) % 4]
 #else
 #define SCALE_SHARES ROW_TILES
 #define SCALE_PLACE(tile, start, row, count) ((start) + IN_TILE(row, 0, count))
-#define LOAD_SCALES(loaded, places, j) \
-  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) loaded[i].x = small_word_at(places[i].scales + (j) * GROUP_ROWS);
-#define SCALES_OF(scales, i, row) scales[i].x
+#define LOAD_NOTES(loaded, places, which, j) \
+  [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) loaded[i].x = small_word_at(places[i].which + (j) * GROUP_ROWS);
+#define NOTES_OF(scales, i, row) scales[i].x
 #endif
 
 // The eight 4-bit numbers of a word, lowest first.

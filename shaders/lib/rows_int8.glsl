@@ -43,7 +43,7 @@ int dot_of_blocks(uvec4 words[BLOCK_WORDS], uvec2 upper, uvec4 x[2]) {
   [[unroll]] for (uint i = 0; i < 8; ++i) {
     uint bytes = words[i / 4 % BLOCK_WORDS][i % 4];
     if (FORMAT == FORMAT_Q4) bytes = (words[0][i / 2] >> (i % 2 * 4)) & 0x0f0f0f0fu;
-    if (SUPER) bytes = bytes_of_eight(words[0][i / 2], upper[i / 2 * UPPER / 4], i / 2)[i % 2];
+    if (PACKED) bytes = bytes_of_eight(words[0][i / 2], upper[i / 2 * UPPER / 4], i / 2)[i % 2];
     sum += dot_of_bytes(bytes, x[i / 4][i % 4], 0);
   }
   return sum;
@@ -59,7 +59,7 @@ void rounded_rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride
     round_chunk(chunk, end - chunk, stride, first_token);
     for (uint first = chunk + part() * BESIDE; first < end; first += SPLIT * BESIDE) {
       uvec4 scales[SCALE_SHARES];
-      if (NOTED) LOAD_SCALES(scales, places, first / RUN)
+      if (NOTED) LOAD_NOTES(scales, places, scales, first / RUN)
       if (SUPER)
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales[i] = super_scales(places[i].words, first);
       for (uint b = 0; b < BESIDE; ++b) {
@@ -69,10 +69,15 @@ void rounded_rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
           [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k) words[i][k] = word_at(places[i].words + (block_word(block) + k) * GROUP_ROWS);
         uvec2 upper[ROW_TILES];
+        if (FIFTH) {
+          uvec4 fifth[SCALE_SHARES];
+          LOAD_NOTES(fifth, places, fifth, block)
+          [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) upper[i] = uvec2(NOTES_OF(fifth, i, first_row + own_row(i, rows)), 0);
+        }
         vec2 lines[ROW_TILES];  // scales and minima
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
-          upper[i] = SUPER ? upper_bits(places[i].words, block) : uvec2(0);
-          lines[i] = SUPER ? scale_and_minimum(scales[i], block) : vec2(scale_of(FORMAT == FORMAT_Q4 || b == 0 ? scales[i].x : scales[i].x >> 16), scale_of(scales[i].x >> 16));
+          if (!FIFTH) upper[i] = SUPER ? upper_bits(places[i].words, block) : uvec2(0);
+          lines[i] = MINIMA ? line_of(scales[i], block) : vec2(scale_of_pair(scales[i].x, block), 0);
         }
         [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
           const uint at = t * CHUNK + block - chunk;

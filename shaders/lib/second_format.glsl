@@ -3,6 +3,13 @@
 #define FORMAT SECOND_FORMAT
 #define BITS SECOND_BITS
 #define SUPER SECOND_SUPER
+#define PACKED SECOND_PACKED
+#define FIFTH SECOND_FIFTH
+#define PAIRS SECOND_PAIRS
+#define words_before_fifth second_words_before_fifth
+#define words_before_notes second_words_before_notes
+#define scale_of_pair second_scale_of_pair
+#define line_of second_line_of
 #define SCALES SECOND_SCALES
 #define MINIMA SECOND_MINIMA
 #define BLOCK_WORDS SECOND_BLOCK_WORDS
@@ -24,7 +31,7 @@
 #define super_scales second_super_scales
 #define pair_scales second_pair_scales
 #define upper_bits second_upper_bits
-#define unpack_super second_unpack_super
+#define unpack_integers second_unpack_integers
 #define rows_dot second_rows_dot
 #define load_weights second_load_weights
 #define unpack second_unpack
@@ -41,6 +48,13 @@
 #undef FORMAT
 #undef BITS
 #undef SUPER
+#undef PACKED
+#undef FIFTH
+#undef PAIRS
+#undef words_before_fifth
+#undef words_before_notes
+#undef scale_of_pair
+#undef line_of
 #undef SCALES
 #undef MINIMA
 #undef BLOCK_WORDS
@@ -62,7 +76,7 @@
 #undef super_scales
 #undef pair_scales
 #undef upper_bits
-#undef unpack_super
+#undef unpack_integers
 #undef rows_dot
 #undef load_weights
 #undef unpack

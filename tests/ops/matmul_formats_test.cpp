@@ -1,4 +1,4 @@
-// Products of matrices whose rows have two formats.
+// Products of matrices whose rows have two formats, and of native formats whose blocks have 32 columns.
 #include "reference/activate.h"
 #include "reference/matmul.h"
 
@@ -92,7 +92,7 @@ constexpr TwoFormats kNative = {Format::q4k, Format::q6, 192, 300, 512}, kQ8 = {
 TEST_F(MatmulFormatsTest, FewTokens) {
   const std::vector<Tuning> tunings = product_tunings();
   for (const Tuning& tuning : tunings) check(tuning, kNative, 1);
-  for (const Tuning& tuning : {tunings[0], tunings[3]}) {
+  for (const Tuning& tuning : {tunings[0], tunings[2]}) {
     for (const TwoFormats& of : {kQ8, kHalves}) check(tuning, of, 1);
     check(tuning, kNative, 4);
   }
@@ -101,7 +101,7 @@ TEST_F(MatmulFormatsTest, FewTokens) {
 
 TEST_F(MatmulFormatsTest, Gates) {
   const std::vector<Tuning> tunings = product_tunings();
-  for (const Tuning& tuning : {tunings[0], tunings[2], tunings[3]})
+  for (const Tuning& tuning : {tunings[0], tunings[1], tunings[2]})
     check_gated(tuning, {Format::q4k, Format::q6, 192, 384, 512}, 1);
   check_gated({}, {Format::f16, Format::q8, 64, 128, 96}, 4);
 }
@@ -123,6 +123,20 @@ TEST_F(MatmulFormatsTest, Matrices) {
   const Tuning tuning = {.tile_tokens = 64, .matrices = true};
   if (!ops::uses_matrices(open_device(tuning)->plan())) GTEST_SKIP() << "the device has no cooperative matrices";
   for (const TwoFormats& of : {kNative, kQ8, kHalves}) check(tuning, of, 40);
+}
+
+// Rows that are no whole super-blocks, in one format and beside another.
+TEST_F(MatmulFormatsTest, BlocksOf32) {
+  const std::vector<Tuning> tunings = product_tunings();
+  for (const TwoFormats& of :
+       {TwoFormats{Format::q5_0, Format::q8, 64, 130, 96}, TwoFormats{Format::q4_0, Format::q5_1, 128, 200, 160},
+        TwoFormats{Format::q5_1, Format::q5_0, 64, 66, 32}}) {
+    for (const Tuning& tuning : {tunings[0], tunings[1]}) check(tuning, of, 1);
+    check({.tile_tokens = 64, .half_tiles = false, .matrices = false}, of, 40);
+  }
+  const Tuning halves = {.tile_tokens = 64, .half_tiles = true, .matrices = false};
+  if (open_device(halves)->plan().half_tiles)
+    check(halves, {Format::q4_0, Format::q5_1, 128, 200, 160}, 40, 3 * 0x1p-11 / dot_error(160));
 }
 
 // Inputs are rounded to 8 bits, in steps of 1/254 of a block's peak, only if both formats can be multiplied with such.

@@ -25,6 +25,25 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
     std::memcpy(&half, tile + byte, 2);
     return half_to_float(half);
   };
+  if (is_native(matrix.format) && block_elements(file_type(matrix.format)) == BLOCK) {
+    const uint32_t block = col / BLOCK, e = col % BLOCK, blocks = matrix.blocks();
+    const auto byte = [&](size_t at) { return std::to_integer<uint32_t>(tile[at]); };
+    const uint32_t lower = byte(place_in_tile(r, block, blocks) * 16 + e / 8 * 4 + e % 4) >> (e % 8 / 4 * 4) & 15;
+    size_t notes = size_t{blocks} * 1024;
+    uint32_t fifth = 0;
+    if (matrix.format != Format::q4_0) {
+      fifth = byte(notes + place_in_tile(r, block, blocks) * 4 + e % 4) >> (7 - e / 4) & 1;
+      notes += size_t{blocks} * 256;
+    }
+    if (matrix.format == Format::q5_1) {
+      notes += place_in_tile(r, block, blocks) * 4;
+      volatile float product = half_at(notes) * static_cast<float>(lower | fifth << 4);  // no fused sum
+      return product + half_at(notes + 2);
+    }
+    const float scale = half_at(notes + place_in_tile(r, block / 2, (blocks + 1) / 2) * 4 + block % 2 * 2);
+    const int spare = matrix.format == Format::q4_0 ? 16 : 8;  // two's complement of fewer than 8 bits
+    return scale * static_cast<float>(static_cast<int8_t>((lower | fifth << 4) * spare) / spare);
+  }
   if (is_native(matrix.format)) {
     const uint32_t own = matrix.format == Format::q6 ? 13 : matrix.format == Format::q5k ? 11 : 9;
     const uint32_t supers = matrix.cols / 256, super = col / 256, c = col % 256, words = supers * own;
@@ -140,7 +159,8 @@ void expect_copied(Format format, const TensorView& tensor) {
 
 // Places of d and dmin in a block.
 std::vector<size_t> places_of_halves(DType type) {
-  return type == DType::q6_k ? std::vector<size_t>{208} : std::vector<size_t>{0, 2};
+  if (type == DType::q6_k) return {208};
+  return type == DType::q4_0 || type == DType::q5_0 ? std::vector<size_t>{0} : std::vector<size_t>{0, 2};
 }
 
 // Native formats hold the bits of the file, whatever they are: first those of the gguf package's blocks.
@@ -150,9 +170,10 @@ TEST(MatrixPacking, NativeFormatsCopyEveryNumber) {
   for (const Format format : kNativeFormats) {
     const DType type = file_type(format);
     TensorView golden = *goldens.find(name(type));
-    golden.shape = {golden.bytes.size() / block_bytes(type), 256};
+    const uint32_t block = block_elements(type);
+    golden.shape = {golden.bytes.size() / block_bytes(type), block};
     expect_copied(format, golden);
-    for (const uint32_t cols : {256u, 512u, 768u}) {
+    for (const uint32_t cols : {block, 2 * block, 3 * block}) {
       std::string blocks;
       for (int row = 0; row < 70; ++row) append_row(blocks, type, random.normals(cols));
       for (size_t at = 0; at < blocks.size(); at += block_bytes(type))  // all scales but infinities and NaNs
@@ -171,7 +192,7 @@ TEST(MatrixPacking, NativeFormatsRefuseScalesThatAreNotFinite) {
       const DType type = file_type(format);
       std::string blocks;
       for (int row = 0; row < 3; ++row) append_row(blocks, type, std::vector<float>(512));
-      std::memcpy(&blocks[block_bytes(type) * 5 + places_of_halves(type).back()], &bad, 2);
+      std::memcpy(&blocks[block_bytes(type) * (1280 / block_elements(type)) + places_of_halves(type).back()], &bad, 2);
       const TensorView tensor = {"blk.0.x", type, {3, 512}, std::as_bytes(std::span(blocks))};
       try {
         pack({format, 3, 512, {}}, {&tensor});
