@@ -83,8 +83,7 @@ bool reads_images(const JsonValue& config) {
 // A model of texts and pictures, of which Weft runs the text model alone.
 bool has_text_part(const JsonValue& config) {
   const JsonValue* type = config.find("model_type");
-  return type != nullptr &&
-         (*type == "qwen3_5" || *type == "qwen3_5_moe" || *type == "gemma4" || *type == "mistral3");
+  return type != nullptr && (*type == "qwen3_5" || *type == "qwen3_5_moe" || *type == "gemma4" || *type == "mistral3");
 }
 
 // A name that cannot leave its folder.
