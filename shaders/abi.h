@@ -48,7 +48,7 @@ using uint = uint32_t;
 // Other formats copy types of files whose blocks have BLOCK columns, likewise to the last bit. A block has a word of 16
 // bytes, in the order that super-blocks have the lower four bits.
 //
-//   FORMAT_Q5_0, FORMAT_Q5_1: after the words of a tile come the fifth bits, a 32-bit word for each block, that of block
+//   FORMAT_Q5_0, FORMAT_Q5_1: after the words of a tile come the fifth bits, a 32-bit word a block, that of block
 //               k of row r at IN_TILE(r, k, blocks). Column 4j + k has bit 8k + 7 - j.
 //   FORMAT_Q4_0, FORMAT_Q5_0: then come the scales, as FORMAT_Q8 has them. The integers are two's complement.
 //               Value = scale * integer.
