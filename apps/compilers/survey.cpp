@@ -172,7 +172,7 @@ void change_last_parts(Model& model, const std::filesystem::path& folder, std::o
   Parts parts(file, model.config);
   for (uint32_t index = 0; index < model.config.layers; ++index)
     for (const MatrixSource& source : parts.layer(model.weights.layers[index], static_cast<int>(index)).matrices) {
-      if (source.parts.size() < 2 || source.copies() > 1) continue;
+      if (source.parts.size() < 2 || source.experts > 0) continue;
       const auto first_rows = source.matrix.rows - static_cast<uint32_t>(source.parts.back().rows);
       if (first_rows % TILE_ROWS != 0) continue;
       source.matrix.first_rows = to ? first_rows : 0;

@@ -223,9 +223,10 @@ void add_rope_keys(JsonValue& keys, const std::string& p, const Config& c) {
     keys[s + "original_context_length"] = static_cast<uint32_t>(rope.yarn.old_context);
     keys[s + "yarn_beta_fast"] = static_cast<float>(rope.yarn.fast);
     keys[s + "yarn_beta_slow"] = static_cast<float>(rope.yarn.slow);
-    const double divisor = yarn_magnitude(rope.factor, rope.yarn.divided_by);
+    const double usual = yarn_magnitude(rope.factor) / yarn_magnitude(rope.factor, rope.yarn.divided_by);
     if (rope.yarn.divided_by > 0) keys[s + "yarn_log_multiplier"] = static_cast<float>(rope.yarn.divided_by);
-    keys[s + "yarn_attn_factor"] = static_cast<float>(rope.magnitude * divisor / yarn_magnitude(rope.factor));
+    if (std::abs(rope.magnitude - usual) > 1e-6 * usual)
+      keys[s + "yarn_attn_factor"] = static_cast<float>(rope.magnitude);
   } else if (rope.scaling == Rope::Scaling::longrope) {
     keys[s + "original_context_length"] = rope.old_context;
     keys[s + "attn_factor"] = static_cast<float>(rope.magnitude);

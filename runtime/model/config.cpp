@@ -143,6 +143,9 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
       values.real(p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1, 1e-5);
   c.pairs = c.traits->gguf_pairs;
   read_parallel(c, values, p + "use_parallel_residual");
+  // llama.cpp's converter writes true for StableLM if config.json says nothing, which means false.
+  if (c.traits->shares_norm && file.find(tensor_name(file.kind, *c.traits, "ffn_norm", 0)))
+    c.layer_kind.parallel = c.layer_kind.shared_norm = false;
   c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, 0);
   c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, 0);
   c.logit_scale = values.real(p + "logit_scale", kTiny, 1e6, 1);
@@ -158,6 +161,8 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.attention_scale = values.real(p + "attention.scale", 0, 1e6, 1 / std::sqrt(static_cast<double>(per_head)));
   for (const char* key : {"attention.clamp_kqv", "attention.value_scale"})
     if (values.number(p + key, 0, 1e6, 0) > 0) unsupported("not supported: '" + p + key + "'", values);
+  if (c.layer_kind.positions == Positions::alibi && values.number(p + "attention.max_alibi_bias", 0, 1e6, 8) != 8)
+    unsupported("not supported: '" + p + "attention.max_alibi_bias' other than 8", values);
   if (!c.traits->experts && values.integer(p + "expert_count", 0, ops::kMostExperts, 0) > 0)
     unsupported("not supported: experts in this family", values);
   if (!c.layer_kind.sees_all && !values.flag(p + "attention.causal", true)) see_both_ways(c, values);
@@ -235,8 +240,10 @@ void refuse_odd(const Config& c, const JsonObject& values) {
                                 "parallel_block", "qk_layernorm", "new_decoder_architecture", "alibi", "bias",
                                 "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "rotary_emb_interleaved"})
     if (!(c.layer_kind.sees_all && odd == "use_bidirectional_attention") && !sees_pictures_whole(c, values, odd) &&
-        values.flag(odd, false))
+        !(c.layer_kind.norm_rotated && odd == "use_qk_norm") && values.flag(odd, false))
       unsupported("not supported: '" + odd + "'", values);
+  if (c.layer_kind.norm_rotated && !values.flag("use_qk_norm", true))
+    unsupported("not supported: 'use_qk_norm' false", values);
   if (!values.flag("scale_attn_weights", true)) unsupported("not supported: 'scale_attn_weights' false", values);
   for (const char* const usual : {"do_layer_norm_before", "parallel_attn"})
     if (!values.flag(usual, true)) unsupported("not supported: '" + std::string(usual) + "' false", values);

@@ -58,7 +58,7 @@ void read_huggingface_experts(Config& c, const JsonObject& values) {
   ops::Experts& e = c.experts;
   const std::string key = values.either({"num_local_experts", "num_experts"});
   e.count = values.integer(key, 0, kMostExperts, 0);
-  if (e.count == 0) return have_no_experts(c);
+  if (e.count == 0 || (e.count == 1 && !c.traits->experts)) return have_no_experts(c);  // Hunyuan's files say 1
   if (!c.traits->experts) unsupported("not supported: experts in this family", values);
   e.used = values.integer("num_experts_per_tok", 1, e.count);
   c.expert_ffn = values.integer(values.either({"moe_intermediate_size", "intermediate_size"}), 1, kMost);

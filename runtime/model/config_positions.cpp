@@ -83,8 +83,12 @@ void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values,
         {static_cast<double>(old_context), values.number(p + "rope.scaling.yarn_beta_fast", kTiny, kHuge, 32),
          values.number(p + "rope.scaling.yarn_beta_slow", kTiny, kHuge, 1), c.traits->whole_yarn});
     rope.yarn.divided_by = values.number(p + "rope.scaling.yarn_log_multiplier", 0, kHuge, 0);
-    rope.magnitude = yarn_magnitude(factor) / yarn_magnitude(factor, rope.yarn.divided_by) *
-                     values.number(p + "rope.scaling.yarn_attn_factor", kTiny, kHuge, 1);
+    // The converters of llama.cpp write config.json's attention_factor, which stands for the whole magnitude; older
+    // ones wrote it as attn_factor, which elsewhere multiplies the magnitude.
+    const double usual = yarn_magnitude(factor) / yarn_magnitude(factor, rope.yarn.divided_by);
+    rope.magnitude = values.number(p + "rope.scaling.yarn_attn_factor", kTiny, kHuge, usual);
+    const double own = values.number(p + "rope.scaling.attn_factor", kTiny, kHuge, 1);
+    if (std::abs(own - usual) < 1e-4 * usual) return;
   } else if (scaling != "none" && (scaling != "longrope" || few.empty())) {
     unsupported("not supported: RoPE scaling '" + scaling + "'", values);
   }
@@ -170,6 +174,11 @@ Rope read_rope(const JsonObject& v, const JsonObject& config, double base, uint3
   return rope;
 }
 
+void read_query_growth(Config& c, const JsonObject& rope) {
+  if (const char* const beta = "llama_4_scaling_beta"; rope.has(beta))
+    set_query_growth(c, rope, beta, rope.integer("original_max_position_embeddings", 1, kMostContext, c.context));
+}
+
 // global_dim: rotary_dim of layers without a window.
 void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32_t global_dim) {
   const Family& family = *c.traits;
@@ -183,13 +192,15 @@ void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32
       c.ropes.push_back(read_rope(rope.object("full_attention"), values, base, global_dim));
       if (rope.has("sliding_attention"))
         c.ropes.push_back(read_rope(rope.object("sliding_attention"), values, local_base, rotary_dim));
+      if (const char* const beta = "llama_4_scaling_beta"; rope.object("full_attention").has(beta))
+        unsupported("not supported: '" + std::string(beta) + "' for some layers", values);
       return;
     }
     c.ropes.push_back(read_rope(rope, values, base, rotary_dim));
-    if (const char* const beta = "llama_4_scaling_beta"; rope.has(beta))
-      set_query_growth(c, rope, beta, rope.integer("original_max_position_embeddings", 1, kMostContext, c.context));
+    read_query_growth(c, rope);
   } else if (values.has("rope_scaling")) {
     c.ropes.push_back(read_rope(values.object("rope_scaling"), values, base, rotary_dim));
+    read_query_growth(c, values.object("rope_scaling"));
   } else {
     c.ropes.push_back(plain_rope(base, rotary_dim));
   }

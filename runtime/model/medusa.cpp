@@ -117,22 +117,26 @@ MedusaHeads::MedusaHeads(const Model& model, const ModelFile& file)
 MedusaHeads::Layer MedusaHeads::load_layer(const ModelFile& file, uint32_t number) const {
   const uint32_t width = model_.config.width, count = shape_.heads;
   const std::string prefix = number == 0 ? "" : std::to_string(number) + ".";
-  const std::vector<float> zeros(size_t{stride_ - width} * width);
-  const TensorView padding = {"zeros", DType::f32, {stride_ - width, width}, std::as_bytes(std::span(zeros))};
+  const uint32_t padding =
+      stride_ - width;  // rows of zeros after each head's, of the head's type: it may be a native format's
+  const std::vector<std::byte> zeros(size_t{padding} * width * sizeof(float));
   std::vector<float> biases(size_t{count} * stride_);
-  std::vector<TensorView> copies;
+  std::vector<TensorView> copies, paddings;
   std::vector<std::vector<std::byte>> bytes(count);
   for (uint32_t head = 0; head < count; ++head) {
     const TensorView& weight = *need(file, head, prefix + "weight", {width, width});
     floats_of(file, weight);
     copies.push_back(file.read(weight, bytes[head]));
+    const uint64_t blocks = uint64_t{padding} * (width / block_elements(weight.dtype));
+    paddings.push_back(
+        {"zeros", weight.dtype, {padding, width}, std::span(zeros).first(blocks * block_bytes(weight.dtype))});
     std::ranges::copy(floats_of(file, *need(file, head, prefix + "bias", {width})), &biases[size_t{head} * stride_]);
   }
   std::vector<const TensorView*> sources, parts;
-  for (const TensorView& copy : copies) {
-    sources.push_back(&copy);
-    parts.push_back(&copy);
-    if (stride_ > width) parts.push_back(&padding);
+  for (uint32_t head = 0; head < count; ++head) {
+    sources.push_back(&copies[head]);
+    parts.push_back(&copies[head]);
+    if (padding > 0) parts.push_back(&paddings[head]);
   }
   Layer layer;
   layer.weights = {format_of(std::nullopt, sources), count * stride_, width};

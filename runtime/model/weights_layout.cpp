@@ -36,7 +36,7 @@ Matrix choose_formats(const MatrixSource& linear, std::span<const TensorView* co
   uint32_t rows = 0;
   for (const Part& part : linear.parts) rows += static_cast<uint32_t>(part.rows);
   Matrix best = {linear.format ? *linear.format : format_of(wanted, sources), rows, static_cast<uint32_t>(linear.cols)};
-  if (linear.format || linear.copies() > 1) return best;
+  if (linear.format || linear.experts > 0) return best;  // matmul_expert knows one format
   uint32_t first_rows = 0;
   for (size_t i = 1; i < linear.parts.size(); ++i) {
     first_rows += static_cast<uint32_t>(linear.parts[i - 1].rows);

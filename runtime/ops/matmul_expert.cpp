@@ -11,7 +11,7 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
   const uint32_t in_stride = stride_of(weights.cols), out_stride = stride_of(weights.rows);
   const bool sums = of == OfChosen::sum;
   const View& bias = weights.bias;
-  require(weights.layout == Layout::values, "matmul_expert", "no expert's matrix");
+  require(weights.layout == Layout::values && weights.first_rows == 0, "matmul_expert", "no expert's matrix");
   require(experts.used > 0 && experts.used <= experts.count, "matmul_expert", "more choices than experts");
   require_bytes(weights.view, experts.count * weights.bytes(), "matmul_expert", "weights");
   require_bytes(x, uint64_t{tokens} * (sums ? experts.used : 1) * in_stride * 4, "matmul_expert", "x");

@@ -99,6 +99,8 @@ TEST_F(MedusaTest, TheHeadsInDoublePrecision) {
   for (const Case& one : {Case{64, 3, DType::q8_0},
                           {96, 7, DType::q8_0},
                           {96, 4, DType::f16},
+                          {96, 3, DType::q5_1},
+                          {96, 2, DType::q4_0},
                           {128, 1, DType::f32},
                           {64, 3, DType::q8_0, {0, 64, 192, 100, 448, 64}},
                           {96, 3, DType::f16, {}, 3},

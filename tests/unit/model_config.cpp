@@ -139,6 +139,34 @@ TEST(ModelConfig, SettingsThatWouldChangeTheResultAreRefused) {
     });
   }
   expect_refusal(Code::unsupported, "clamp_kqv", [] { gguf("olmo", {{"attention.clamp_kqv", 8.0}}); });
+  expect_refusal(Code::unsupported, "max_alibi_bias", [] { gguf("mpt", {{"attention.max_alibi_bias", 16.0}}); });
+  // As Tencent's files have it.
+  huggingface({{"model_type", "hunyuan_v1_dense"}, {"use_qk_norm", true}, {"num_experts", 1}});
+  expect_refusal(Code::unsupported, "use_qk_norm", [] {
+    huggingface({{"model_type", "hunyuan_v1_dense"}, {"use_qk_norm", false}});
+  });
+}
+
+// llama.cpp's converter says true of layers whose branches follow each other, but gives them their norms.
+TEST(ModelConfig, BranchesSideBySideShareANorm) {
+  for (const bool own_norm : {false, true}) {
+    json metadata = {{"general.architecture", "stablelm"}};
+    for (const auto& [key, value] : {std::pair<std::string, json>{"embedding_length", 64},
+                                     {"block_count", 7},
+                                     {"feed_forward_length", 128},
+                                     {"attention.head_count", 4},
+                                     {"context_length", 512},
+                                     {"use_parallel_residual", true}})
+      metadata["stablelm." + key] = value;
+    ModelFile file = file_of(ModelFile::Kind::gguf, metadata);
+    if (own_norm) {
+      file.tensors.push_back({"blk.0.ffn_norm.weight", DType::f32, {64}, {}});
+      file.index.emplace("blk.0.ffn_norm.weight", 0);
+    }
+    const Config c = read_config(file);
+    EXPECT_NE(c.layer_kind.parallel, own_norm);
+    EXPECT_NE(c.layer_kind.shared_norm, own_norm);
+  }
 }
 
 // Only layers with a window have RoPE, if some have one.
@@ -201,6 +229,15 @@ TEST(ModelConfig, Yarn) {
   both["mscale_all_dim"] = 1.0;
   EXPECT_NEAR(huggingface({{"rope_scaling", both}}).ropes[0].magnitude,
               (1 + 0.0707 * std::log(4.0)) / (1 + 0.1 * std::log(4.0)), 1e-9);
+  // config.json's attention_factor is the whole magnitude, under either name that llama.cpp's converters gave it.
+  json whole = scaling;
+  whole["attention_factor"] = 1 + 0.1 * std::log(4.0);
+  EXPECT_NEAR(huggingface({{"rope_scaling", whole}}).ropes[0].magnitude, 1 + 0.1 * std::log(4.0), 1e-9);
+  for (const char* const key : {"rope.scaling.yarn_attn_factor", "rope.scaling.attn_factor"}) {
+    json named = gguf_scaling;
+    named[key] = static_cast<float>(1 + 0.1 * std::log(4.0));
+    EXPECT_NEAR(gguf("llama", named).ropes[0].magnitude, 1 + 0.1 * std::log(4.0), 1e-6) << key;
+  }
   gguf_scaling["rope.scaling.yarn_ext_factor"] = 0.5;
   expect_refusal(Code::unsupported, "YaRN", [&] { gguf("llama", gguf_scaling); });
 }

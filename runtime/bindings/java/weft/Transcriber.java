@@ -81,6 +81,7 @@ public final class Transcriber implements ModelUser {
 
   /** Hears the next samples, of about -1 to 1. The listener is told of the 30 seconds that are complete with them. */
   public void feed(float... samples) {
+    if (samples == null) throw new NullPointerException("samples");
     hear(samples);
   }
 
