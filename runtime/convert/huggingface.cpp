@@ -92,7 +92,7 @@ class Collector {
 
   // gguf_what: the end of the name there.
   void add(std::string_view role, int layer, const char* what, const char* gguf_what) {
-    // Llama's name for it means another norm where there is none.
+    // In families without this norm, Llama's name for it is that of another norm.
     if (role == "ffn_norm" && config_.layer_kind.unnormed) return;
     const TensorView* tensor = tensors_.find(role, layer, what);
     if (tensor && role == "output" && config_.tied == true) {  // a second copy is not written, a differing table is

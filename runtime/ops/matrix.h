@@ -31,7 +31,7 @@ struct Matrix {
 
   uint32_t blocks() const { return (cols + BLOCK - 1) / BLOCK; }  // of a row
   uint32_t tiles() const { return (rows + TILE_ROWS - 1) / TILE_ROWS; }
-  // Of a matrix of one format: a multiple of 256, so that any tile can start a view.
+  // A multiple of 256, so that any tile can start a view. Only for a matrix of one format.
   uint64_t tile_bytes() const;
   uint64_t bytes() const;
   bool has(Format wanted) const { return format == wanted || (first_rows > 0 && second == wanted); }

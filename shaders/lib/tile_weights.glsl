@@ -42,7 +42,7 @@ uint four_bytes(uint word) {
 const uint MOST_SCALES = SECOND_TILE > 0 && SECOND_SCALES > SCALES ? SECOND_SCALES : SCALES;
 const bool ANY_MINIMA = SECOND_TILE > 0 && SECOND_MINIMA || MINIMA;
 
-// Of the workgroup's tile:
+// The format and the place of the workgroup's tile.
 bool in_second() { return SECOND_TILE > 0 && gl_WorkGroupID.x >= SECOND_TILE; }
 uint first_word(uint blocks) {
   if (!in_second()) return gl_WorkGroupID.x * tile_words(blocks);

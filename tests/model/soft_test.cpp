@@ -67,7 +67,7 @@ class SoftTest : public GpuTest {
 class SoftFamiliesTest : public SoftTest, public testing::WithParamInterface<std::string> {};
 
 std::vector<std::string> decoders() {
-  // Those that the lens is tested with: the others differ only after the embedding.
+  // The lens's models: the others differ only after the embedding.
   std::vector<std::string> names;
   std::ifstream file(kModels / "golden_lens.json");
   const nlohmann::json goldens = nlohmann::json::parse(file);
