@@ -22,8 +22,19 @@ JsonObject::JsonObject(const JsonValue& object, std::string place) : object_(&ob
     throw Error(Code::bad_file, "it is " + shown(object) + ", expected a JSON object", place_);
 }
 
+JsonObject::JsonObject(const JsonValue& object, std::string place, const JsonValue& defaults)
+    : JsonObject(object, std::move(place)) {
+  defaults_ = &defaults;
+}
+
+bool JsonObject::is_given(const std::string& key) const {
+  const JsonValue* value = object_->find(key);
+  return value != nullptr && !value->is_null();
+}
+
 const JsonValue* JsonObject::find(const std::string& key) const {
   const JsonValue* value = object_->find(key);
+  if (value == nullptr && defaults_ != nullptr) value = defaults_->find(key);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
@@ -34,6 +45,8 @@ const JsonValue& JsonObject::at(const std::string& key) const {
 }
 
 std::string JsonObject::either(std::initializer_list<const char*> keys) const {
+  for (const char* key : keys)
+    if (is_given(key)) return key;
   for (const char* key : keys)
     if (has(key)) return key;
   return *keys.begin();

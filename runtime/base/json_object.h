@@ -16,14 +16,19 @@ class JsonObject {
  public:
   // object: an object, or null, which has no values. Throws for anything else.
   JsonObject(const JsonValue& object, std::string place);
+  // The same with values for keys that the object does not have. A null of the object itself stays missing. defaults:
+  // an object, which must outlive this one.
+  JsonObject(const JsonValue& object, std::string place, const JsonValue& defaults);
 
   const std::string& place() const { return place_; }
   bool has(const std::string& key) const { return find(key) != nullptr; }
+  // True if the object itself has a value, not only the defaults.
+  bool is_given(const std::string& key) const;
   // nullptr if the value is missing.
   const JsonValue* find(const std::string& key) const;
   // Throws if the value is missing.
   const JsonValue& at(const std::string& key) const;
-  // The first of the keys that has a value; the first of all if none has.
+  // The first of the keys that the object itself has, else the first with a default; the first of all if none has.
   std::string either(std::initializer_list<const char*> keys) const;
 
   // Each throws for a value of another type or outside the range, and without a fallback for a missing one.
@@ -52,6 +57,7 @@ class JsonObject {
 
  private:
   const JsonValue* object_;
+  const JsonValue* defaults_ = nullptr;
   std::string place_;
 };
 

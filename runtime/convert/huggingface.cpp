@@ -245,8 +245,11 @@ void add_window_keys(JsonValue& keys, const std::string& p, const Config& c) {
     usual &= windowed == (every == 0 || (i + 1) % every != 0);
     local.push_back(windowed);
   }
+  // A file without the key has a window, or is an error.
+  const bool needed =
+      c.traits->gguf_window || c.traits->architecture == "gemma2" || c.traits->architecture == "exaone4";
+  if (window > 0 || needed) keys[p + "attention.sliding_window"] = window;
   if (window == 0) return;
-  keys[p + "attention.sliding_window"] = window;
   if (!usual) keys[p + "attention.sliding_window_pattern"] = local;
 }
 
@@ -272,10 +275,7 @@ void add_linear_keys(JsonValue& keys, const std::string& p, const Config& c) {
   keys[p + "ssm.group_count"] = s.key_heads;
   keys[p + "ssm.time_step_rank"] = s.heads;
   keys[p + "ssm.inner_size"] = s.values();
-  if (!s.delta) {
-    keys[p + "rope.scaling.finetuned"] = !c.ropes[0].frequencies.empty();
-    return;
-  }
+  if (!s.delta) return;
   const auto first = std::ranges::find_if_not(c.layer_configs, is_linear);
   keys[p + "full_attention_interval"] = static_cast<uint32_t>(first - c.layer_configs.begin() + 1);
   // llama.cpp wants the rotated pairs of time, height and width, which turn alike in a text.
@@ -345,14 +345,16 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
   if (c.layer_kind.parallel != c.traits->layer_kind.parallel || architecture == "gptneox" || c.traits->shares_norm)
     keys[p + "use_parallel_residual"] = c.layer_kind.parallel;
   if (c.query_growth.rate > 0) keys[p + "attention.temperature_scale"] = c.query_growth.rate;
-  if (c.attention_cap > 0) keys[p + "attn_logit_softcapping"] = c.attention_cap;
-  if (c.logit_cap > 0) keys[p + "final_logit_softcapping"] = c.logit_cap;
+  const bool capped = architecture == "gemma2";  // unless the file says otherwise
+  if (c.attention_cap > 0 || capped) keys[p + "attn_logit_softcapping"] = c.attention_cap;
+  if (c.logit_cap > 0 || capped) keys[p + "final_logit_softcapping"] = c.logit_cap;
   if (c.traits->multipliers) {
     keys[p + "attention.scale"] = c.attention_scale;
     keys[p + "embedding_scale"] = c.embedding_scale * c.residual_scale;
     keys[p + "residual_scale"] = c.residual_scale;
     keys[p + "logit_scale"] = 1 / c.logit_scale;
-  } else if (c.logit_scale != 1 || architecture == "command-r") {
+    keys[p + "rope.scaling.finetuned"] = !c.ropes[0].frequencies.empty();
+  } else if (c.logit_scale != 1 || c.traits->gguf_multipliers) {
     keys[p + "logit_scale"] = c.logit_scale;
   }
   add_expert_keys(keys, p, c);

@@ -6,11 +6,13 @@
 #include "base/json_object.h"
 #include "base/number.h"
 #include "format/huggingface.h"
+#include "format/json.h"
 #include "model/config_experts.h"
 #include "model/config_gemma4.h"
 #include "model/config_mixers.h"
 #include "model/config_positions.h"
 #include "model/config_whisper.h"
+#include "model/family_defaults.h"
 #include "model/fingerprint.h"
 
 namespace weft {
@@ -120,6 +122,12 @@ void read_softmaxes(Config& c, const JsonObject& values, const std::string& p) {
   if (c.width % 64 != 0) unsupported(with + "a width that is no multiple of 64", values);
 }
 
+float read_multiplier(const Config& c, const JsonObject& values, const std::string& key) {
+  const double own = c.traits->gguf_multipliers ? values.number(key, kTiny, 1e6) : values.number(key, kTiny, 1e6, 1);
+  return static_cast<float>(own);
+}
+
+// Where a key may be missing, llama.cpp's loader has the value too.
 Config from_gguf(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("general.architecture", ""));
   const std::string p = c.family + ".";
@@ -139,20 +147,21 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   if (values.integer(p + "attention.value_length", 1, 4096, c.heads.head_dim) != c.heads.head_dim)
     unsupported("not supported: keys and values of different lengths", values);
   const bool layer_norm = c.layer_kind.norm == ops::NormKind::layer;
-  c.epsilon =
-      values.real(p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1, 1e-5);
+  c.epsilon = static_cast<float>(
+      values.number(p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1));
   c.pairs = c.traits->gguf_pairs;
   read_parallel(c, values, p + "use_parallel_residual");
   // llama.cpp's converter writes true for StableLM if config.json says nothing, which means false.
   if (c.traits->shares_norm && file.find(tensor_name(file.kind, *c.traits, "ffn_norm", 0)))
     c.layer_kind.parallel = c.layer_kind.shared_norm = false;
-  c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, 0);
-  c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, 0);
-  c.logit_scale = values.real(p + "logit_scale", kTiny, 1e6, 1);
+  c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, c.family == "gemma2" ? 50 : 0);
+  c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, c.family == "gemma2" ? 30 : 0);
+  c.logit_scale = read_multiplier(c, values, p + "logit_scale");
   if (c.traits->multipliers) {
     c.logit_scale = 1 / c.logit_scale;  // these files have the divisor
-    c.embedding_scale = values.real(p + "embedding_scale", kTiny, 1e6, 1);
-    c.residual_scale = values.real(p + "residual_scale", kTiny, 1e6, 1);
+    c.embedding_scale = read_multiplier(c, values, p + "embedding_scale");
+    c.residual_scale = read_multiplier(c, values, p + "residual_scale");
+    if (c.traits->gguf_multipliers) read_multiplier(c, values, p + "attention.scale");
   }
   // The files lack Gemma's query_pre_attn_scalar. It is the head dimension, except in the 27B models of Gemma 2 and 3;
   // these are known by their number of layers.
@@ -229,8 +238,9 @@ void read_bart(Config& c, const JsonObject& values) {
 uint32_t read_start_token(const ModelFile& file, const JsonObject& values) {
   const uint32_t pad = values.integer("pad_token_id", 0, UINT32_MAX, 0);
   const std::string key = "decoder_start_token_id";
-  if (values.has(key) || file.generation_config.is_null()) return values.integer(key, 0, UINT32_MAX, pad);
-  return JsonObject(file.generation_config, place_of(file, "generation_config.json")).integer(key, 0, UINT32_MAX, pad);
+  const uint32_t own = values.integer(key, 0, UINT32_MAX, pad);
+  if (values.is_given(key) || file.generation_config.is_null()) return own;
+  return JsonObject(file.generation_config, place_of(file, "generation_config.json")).integer(key, 0, UINT32_MAX, own);
 }
 
 // Settings that change the result, and that no family of Weft's has.
@@ -255,11 +265,9 @@ void refuse_odd(const Config& c, const JsonObject& values) {
 }
 
 // MPT's attention is an object of its own.
-void check_mpt(const Config& c, const JsonObject& values) {
+void check_mpt(const JsonObject& values) {
   if (!values.has("attn_config")) return;
   const JsonObject own = values.object("attn_config");
-  if ((c.heads.heads & (c.heads.heads - 1)) != 0)
-    unsupported("not supported: MPT with heads that are no power of 2", values);
   for (const char* key : {"clip_qkv", "softmax_scale"})
     if (own.has(key)) unsupported("not supported: '" + std::string(key) + "'", own);
   for (const char* key : {"qk_ln", "prefix_lm", "attn_uses_sequence_id"})
@@ -308,7 +316,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   c.layer_kind.out_bias |= values.flag("attention_out_bias", attention_bias && !c.traits->qkv_bias_only);
   c.layer_kind.ffn_bias |= values.flag("mlp_bias", false);
   c.layer_kind.norm_bias |= values.flag("norm_bias", false);
-  c.tied = values.flag("tie_word_embeddings", c.traits->tied);
+  c.tied = values.flag("tie_word_embeddings", false);
   if (c.traits->norms_lack_one) c.norm_offset = 1;
   if (c.traits->gemma) {
     c.norm_offset = c.traits->gemma4 ? 0 : 1;
@@ -343,11 +351,17 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   else if (c.traits->encoder)
     read_bart(c, values);
   if (c.traits->sound) read_whisper(c, file, values);
-  check_mpt(c, values);
+  check_mpt(values);
   read_huggingface_mixers(c, values);
   read_huggingface_experts(c, values);
   if (c.encoder) c.start_token = read_start_token(file, values);
   return c;
+}
+
+// Gives keys that the file lacks the values of the family.
+Config read_huggingface(const ModelFile& file, const JsonObject& values) {
+  const JsonValue defaults = parse_json(default_settings(values.text("model_type", "")), "the family's settings");
+  return from_huggingface(file, JsonObject(file.metadata, values.place(), defaults));
 }
 
 void check_heads(const Config& c, const ops::HeadShape& heads, const JsonObject& values) {
@@ -409,7 +423,7 @@ void check_shape(const Config& c, const JsonObject& values) {
 Config read_config(const ModelFile& file) {
   const bool gguf = file.kind == ModelFile::Kind::gguf;
   const JsonObject values(file.metadata, place_of(file, "config.json"));
-  Config c = gguf ? from_gguf(file, values) : from_huggingface(file, values);
+  Config c = gguf ? from_gguf(file, values) : read_huggingface(file, values);
   c.fingerprint = fingerprint(file);
   find_biases(c, file);
   for (const Rope& rope : c.ropes)

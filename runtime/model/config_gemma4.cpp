@@ -124,9 +124,11 @@ void read_gguf_gemma4(Config& c, const ModelFile& file, const JsonObject& values
 
 void read_huggingface_gemma4(Config& c, const JsonObject& values) {
   if (values.flag("enable_moe_block", false)) unsupported("not supported: experts in this family", values);
-  for (const char* kind : {"full_attention", "sliding_attention"})
+  for (const char* kind : {"full_attention", "sliding_attention"}) {
     if (!values.has("rope_parameters") || !values.object("rope_parameters").has(kind))
       throw Error(Code::bad_file, "'rope_parameters' has no value '" + std::string(kind) + "'", values.place());
+    values.object("rope_parameters").object(kind).at("rope_theta");
+  }
   Layers all = {c.heads, read_gemma4_global(c, values), values.integer("num_kv_shared_layers", 0, c.layers - 1, 0),
                 values.flag("attention_k_eq_v", false)};
   // Transformers has the last layer see everything, whatever the list says.

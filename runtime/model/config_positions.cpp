@@ -12,6 +12,7 @@ namespace weft {
 namespace {
 
 constexpr double kHuge = 1e12;
+constexpr double kRopeBase = 10000;  // of GGUF files that do not say it
 
 // Windows of such layers are given by both halves together. A token sees those nearer than the half and one.
 uint32_t window_of(const Config& c, uint32_t given) {
@@ -58,9 +59,11 @@ std::vector<double> read_rope_factors(const ModelFile& file, const std::string& 
 void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values, const std::string& p) {
   Rope& rope = c.ropes[0];
   const size_t count = rope.frequencies.size();
-  const std::string scaling = values.text(p + "rope.scaling.type", "none");
+  const std::string factor_key =
+      values.either({(p + "rope.scaling.factor").c_str(), (p + "rope.scale_linear").c_str()});
+  const std::string scaling = values.text(p + "rope.scaling.type", values.has(factor_key) ? "linear" : "none");
   const uint32_t old_context = values.integer(p + "rope.scaling.original_context_length", 1, kMostContext, c.context);
-  const double factor = values.number(p + "rope.scaling.factor", kTiny, kHuge, 1);
+  const double factor = values.number(factor_key, kTiny, kHuge, 1);
   // No key has the scaling of Llama 3 and of LongRoPE: tensors hold the divisors of the frequencies.
   const std::vector<double> factors = read_rope_factors(file, "rope_freqs.weight", count),
                             few = read_rope_factors(file, "rope_factors_short.weight", count),
@@ -93,6 +96,13 @@ void scale_gguf_rope(Config& c, const ModelFile& file, const JsonObject& values,
     unsupported("not supported: RoPE scaling '" + scaling + "'", values);
   }
   rope.magnitude *= values.number(p + "rope.scaling.attn_factor", kTiny, kHuge, 1);
+}
+
+uint32_t read_gguf_window(const Config& c, const JsonObject& values, const std::string& key) {
+  const bool usual = c.family == "gemma2" || (c.family == "exaone4" && c.layers == 64);  // the 32B model
+  const uint32_t given = c.traits->gguf_window ? values.integer(key, 0, kMostContext)
+                                               : values.integer(key, 0, kMostContext, usual ? 4096 : 0);
+  return window_of(c, given);
 }
 
 // Files that say how queries grow are of families with such queries, or are not read.
@@ -182,12 +192,13 @@ void read_query_growth(Config& c, const JsonObject& rope) {
 // global_dim: rotary_dim of layers without a window.
 void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32_t global_dim) {
   const Family& family = *c.traits;
-  const double base = values.number(values.either({"rope_theta", "rotary_emb_base", "global_rope_theta"}), kTiny, kHuge,
-                                    family.rope_base);
+  const double base =
+      values.number(values.either({"rope_theta", "rotary_emb_base", "global_rope_theta"}), kTiny, kHuge, kRopeBase);
   const double local_base =
       values.number(values.either({"rope_local_base_freq", "local_rope_theta"}), kTiny, kHuge, family.local_rope_base);
-  if (values.has("rope_parameters")) {  // newer Transformers
-    const JsonObject rope = values.object("rope_parameters");
+  const std::string key = values.either({"rope_parameters", "rope_scaling"});  // the first: newer Transformers
+  if (values.has(key) && key == "rope_parameters") {
+    const JsonObject rope = values.object(key);
     if (rope.has("full_attention")) {
       c.ropes.push_back(read_rope(rope.object("full_attention"), values, base, global_dim));
       if (rope.has("sliding_attention"))
@@ -198,9 +209,9 @@ void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32
     }
     c.ropes.push_back(read_rope(rope, values, base, rotary_dim));
     read_query_growth(c, rope);
-  } else if (values.has("rope_scaling")) {
-    c.ropes.push_back(read_rope(values.object("rope_scaling"), values, base, rotary_dim));
-    read_query_growth(c, values.object("rope_scaling"));
+  } else if (values.has(key)) {
+    c.ropes.push_back(read_rope(values.object(key), values, base, rotary_dim));
+    read_query_growth(c, values.object(key));
   } else {
     c.ropes.push_back(plain_rope(base, rotary_dim));
   }
@@ -211,8 +222,7 @@ void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32
 uint32_t read_rotary_dim(const Config& c, const JsonObject& values) {
   if (c.layer_kind.positions != Positions::rotary) return 0;
   if (c.traits->mamba2 && values.text("position_embedding_type", "none") != "rope") return 0;
-  double share = values.number(values.either({"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}), 0, 1,
-                               c.traits->rotary_share);
+  double share = values.number(values.either({"partial_rotary_factor", "rotary_pct", "rotary_emb_fraction"}), 0, 1, 1);
   if (values.has("rope_parameters"))
     share = values.object("rope_parameters").number("partial_rotary_factor", 0, 1, share);
   return values.integer("rotary_dim", 1, 4096, static_cast<uint32_t>(c.heads.head_dim * share));
@@ -223,9 +233,9 @@ uint32_t read_rotary_dim(const Config& c, const JsonObject& values) {
 void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& values, const std::string& p) {
   const Family& family = *c.traits;
   const bool rotates = c.layer_kind.positions == Positions::rotary &&
-                       (!c.traits->mamba2 || values.flag(p + "rope.scaling.finetuned", false));
+                       (!c.traits->multipliers || values.flag(p + "rope.scaling.finetuned", true));
   const uint32_t rotary_dim = !rotates ? 0 : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
-  c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, family.rope_base), rotary_dim));
+  c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, kRopeBase), rotary_dim));
   scale_gguf_rope(c, file, values, p);
   set_query_growth(c, values, p + "attention.temperature_scale",
                    values.integer(p + "rope.scaling.original_context_length", 1, kMostContext, c.context));
@@ -234,7 +244,8 @@ void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& val
         plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, family.local_rope_base), rotary_dim));
   else if (family.local_plain && values.has(p + "attention.sliding_window"))
     c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, c.ropes[0].base), rotary_dim));
-  const uint32_t window = window_of(c, values.integer(p + "attention.sliding_window", 0, kMostContext, 0));
+  const uint32_t window = read_gguf_window(c, values, p + "attention.sliding_window");
+  if (window == 0) return place_layers(c, 0, rotary_dim, [](uint32_t) { return false; });
   const std::string key = p + "attention.sliding_window_pattern";
   if (values.has(key) && values.at(key).is_array()) {
     const JsonValue& local = values.at(key);  // a flag for each layer

@@ -67,19 +67,19 @@ struct Family {
   std::string_view architecture;  // GGUF's general.architecture; empty: GGUF has none for it
   std::string_view model_type;    // config.json's
   LayerKind layer_kind = {};
-  bool tied = false;                      // what a config.json says that does not mention tie_word_embeddings
   ops::Pairs pairs = ops::Pairs::halves;  // of dimensions that RoPE rotates
   // The same for GGUF files: those of Llama have the rows of q and k in an order that pairs (2i, 2i + 1).
   ops::Pairs gguf_pairs = ops::Pairs::halves;
-  bool gemma = false;          // embeddings are scaled by sqrt(width); Hugging Face's norm weights lack 1
-  uint32_t global_every = 0;   // every n-th layer of a model with a window has none; 0: all have it
-  bool global_first = false;   // these are the first layer and each n-th after it
-  uint32_t no_rope_every = 0;  // every n-th layer has no RoPE; 0: all have it
-  bool window_rope = false;    // if some layers have a window, only these have RoPE
-  double rope_base = 10000;    // if the file says nothing
-  bool whole_yarn = true;      // YarnScaling::whole of GGUF files, which do not say it
-  double local_rope_base = 0;  // of layers with a window, if the file says nothing; 0: the same
-  bool local_plain = false;    // layers with a window have RoPE without its scaling
+  bool gemma = false;             // embeddings are scaled by sqrt(width); Hugging Face's norm weights lack 1
+  uint32_t global_every = 0;      // every n-th layer of a model with a window has none; 0: all have it
+  bool global_first = false;      // these are the first layer and each n-th after it
+  uint32_t no_rope_every = 0;     // every n-th layer has no RoPE; 0: all have it
+  bool gguf_window = false;       // GGUF files of it must say how long the window is
+  bool gguf_multipliers = false;  // and what logits and, with `multipliers`, other values are multiplied by
+  bool window_rope = false;       // if some layers have a window, only these have RoPE
+  bool whole_yarn = true;         // YarnScaling::whole of GGUF files, which do not say it
+  double local_rope_base = 0;     // of layers with a window, if the file says nothing; 0: the same
+  bool local_plain = false;       // layers with a window have RoPE without its scaling
   std::string_view prefix = "model.", layers = "layers.";  // of Hugging Face's names
   std::string_view gguf_layers = "blk.";
   TensorNames names = {};       // that differ from Llama's
@@ -93,7 +93,6 @@ struct Family {
   bool norms_lack_one = false;      // Hugging Face: the norms' weights are about 0, 1 is added
   bool query_growth = false;        // queries grow with their position, if the file says so (ops::QueryGrowth)
   bool multipliers = false;         // of the embedding, the scores, what a branch adds, and the logits: Granite
-  double rotary_share = 1;          // of a head's dimensions, if the file says nothing
   bool mamba2 = false;              // the same with a Mamba-2
   bool gated_delta = false;         // layers that the file names have a Gated DeltaNet in place of attention
   bool gemma4 = false;              // with `gemma`: what Gemma 4 has beyond Gemma 3 (config_gemma4.h)

@@ -142,7 +142,7 @@ ImageConfig read_image_config(const ModelFile& file) {
   network.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(network.heads.head_dim)));
   network.context = c.side * c.side;
   network.vocab = 1;  // it has none, and no buffer is empty
-  network.ropes.push_back(plain_rope(network.traits->rope_base, 0));
+  network.ropes.push_back(plain_rope(1, 0));
   network.layer_configs.assign(network.layers, LayerConfig());
   const TensorView* projection = file.find(tensor_name(file.kind, *network.traits, "output"));
   if (projection && !projection->shape.empty() && projection->shape[0] <= kMostWidth)

@@ -306,9 +306,13 @@ Config config_with(const std::vector<std::pair<std::string, json>>& keys, uint32
   ModelFile file;
   file.kind = ModelFile::Kind::gguf;
   file.path = "made.gguf";
-  file.metadata = {{"general.architecture", "llama"}, {"llama.embedding_length", width},
-                   {"llama.block_count", 1},          {"llama.feed_forward_length", 64},
-                   {"llama.context_length", 128},     {"llama.attention.head_count", 2}};
+  file.metadata = {{"general.architecture", "llama"},
+                   {"llama.embedding_length", width},
+                   {"llama.block_count", 1},
+                   {"llama.feed_forward_length", 64},
+                   {"llama.context_length", 128},
+                   {"llama.attention.head_count", 2},
+                   {"llama.attention.layer_norm_rms_epsilon", 1e-5}};
   for (const auto& [key, value] : keys) file.metadata["llama." + key] = value;
   return read_config(file);
 }

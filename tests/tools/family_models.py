@@ -177,7 +177,7 @@ MODELS = {
                                                moe_intermediate_size=40, shared_expert_intermediate_size=56, intermediate_size=56)),
     "granite-moe": ("granitemoe", "GraniteMoe", tiny(GRANITE, MOE, num_local_experts=3)),
     "starcoder": ("starcoder", "GPTBigCode", GPT2 | dict(n_head=3, n_inner=72)),
-    "mpt": ("mpt", "Mpt", dict(vocab_size=131, d_model=40, n_heads=4, n_layers=2, max_seq_len=256, bos_token_id=1, eos_token_id=2)),
+    "mpt": ("mpt", "Mpt", dict(vocab_size=131, d_model=40, n_heads=5, n_layers=2, max_seq_len=256, bos_token_id=1, eos_token_id=2)),
     "opt": ("", "OPT", tiny(num_key_value_heads=3, ffn_dim=72, word_embed_proj_dim=48)),
     "gptj": ("", "GPTJ", GPT2 | dict(n_head=3, rotary_dim=8, n_inner=72)),
     # Phi-4-mini's layers: three of four dimensions turn. Sessions are longer than what the first was made for, and as long as the second's.

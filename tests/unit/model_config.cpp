@@ -25,9 +25,9 @@ ModelFile file_of(ModelFile::Kind kind, json metadata) {
 }
 
 Config huggingface(json changes) {
-  json metadata = {{"model_type", "llama"},      {"hidden_size", 64},        {"num_hidden_layers", 7},
-                   {"intermediate_size", 128},   {"num_attention_heads", 4}, {"max_position_embeddings", 512},
-                   {"tie_word_embeddings", true}};
+  json metadata = {{"model_type", "llama"},       {"hidden_size", 64},        {"num_hidden_layers", 7},
+                   {"intermediate_size", 128},    {"num_attention_heads", 4}, {"max_position_embeddings", 512},
+                   {"tie_word_embeddings", true}, {"num_key_value_heads", 4}};
   metadata.update(changes);
   return read_config(file_of(ModelFile::Kind::huggingface, metadata));
 }
@@ -38,7 +38,11 @@ Config gguf(const std::string& architecture, json changes) {
                        {"block_count", 7},
                        {"feed_forward_length", 128},
                        {"attention.head_count", 4},
-                       {"context_length", 512}};
+                       {"context_length", 512},
+                       {"attention.layer_norm_epsilon", 1e-5},
+                       {"attention.layer_norm_rms_epsilon", 1e-5},
+                       {"attention.sliding_window", 32},
+                       {"logit_scale", 1.0}};
   for (const auto& [key, value] : common.items()) metadata[architecture + "." + key] = value;
   for (const auto& [key, value] : changes.items()) metadata[architecture + "." + key] = value;
   return read_config(file_of(ModelFile::Kind::gguf, metadata));
@@ -156,6 +160,7 @@ TEST(ModelConfig, BranchesSideBySideShareANorm) {
                                      {"feed_forward_length", 128},
                                      {"attention.head_count", 4},
                                      {"context_length", 512},
+                                     {"attention.layer_norm_epsilon", 1e-5},
                                      {"use_parallel_residual", true}})
       metadata["stablelm." + key] = value;
     ModelFile file = file_of(ModelFile::Kind::gguf, metadata);
