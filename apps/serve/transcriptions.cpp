@@ -102,7 +102,9 @@ TranscriptionRequest parse_transcription(const std::vector<FormPart>& form, bool
       if (text != "true" && text != "false") throw bad_field(name, "stream must be true or false.");
       request.stream = text == "true";
     } else if (name == "timestamp_granularities[]") {
-      if (text != "segment") throw bad_field(name, "Only times of segments are known.", "unsupported");
+      if (text != "segment" && text != "word")
+        throw bad_field(name, "timestamp_granularities[] must be segment or word.");
+      (text == "word" ? request.options.words : request.segments) = true;
     } else if (name != "model") {
       throw bad_field(name.substr(0, 80), "This field is not supported.", "unsupported_parameter");
     }
@@ -111,6 +113,8 @@ TranscriptionRequest parse_transcription(const std::vector<FormPart>& form, bool
   static constexpr std::string_view kFormats[] = {"json", "verbose_json", "text", "srt", "vtt"};
   if (std::ranges::find(kFormats, request.format) == std::end(kFormats))
     throw bad_field("response_format", "response_format must be json, verbose_json, text, srt or vtt.");
+  if (request.options.words && request.format != "verbose_json")
+    throw bad_field("response_format", "response_format must be verbose_json for times of words.");
   if (request.stream && request.format != "json" && request.format != "text")
     throw bad_field("response_format", "response_format must be json or text in a stream.");
   return request;
@@ -131,7 +135,11 @@ Transcript Transcriber::Task::hear(const std::function<void(const Transcript::Se
     Transcript transcript;
     std::exception_ptr stopped;
     const auto keep = [&](const weft_heard& heard) {
-      transcript.segments.push_back({heard.begin, heard.end, heard.mean_logprob, heard.no_speech, heard.text});
+      transcript.segments.push_back({heard.begin, heard.end, heard.mean_logprob, heard.no_speech, heard.text, {}});
+      for (std::size_t i = 0; i < heard.word_count; ++i) {
+        const weft_heard_word& word = heard.words[i];
+        transcript.segments.back().words.push_back({word.begin, word.end, word.text});
+      }
       try {
         on_segment(transcript.segments.back());
       } catch (...) {
@@ -170,9 +178,11 @@ std::string done_event(const Transcript& transcript) {
 
 HttpResponse transcript_response(const TranscriptionRequest& request, const Transcript& transcript) {
   std::string text, subtitles = request.format == "vtt" ? "WEBVTT\n\n" : "";
-  Json segments = Json::array();
+  Json segments = Json::array(), words = Json::array();
   for (const Transcript::Segment& segment : transcript.segments) {
     text += segment.text;
+    for (const Transcript::Word& word : segment.words)
+      words.push_back({{"word", cli::one_line(word.text)}, {"start", word.begin}, {"end", word.end}});
     if (request.format == "srt")
       subtitles += cli::srt_cue(segments.size() + 1, segment.begin, segment.end, segment.text);
     if (request.format == "vtt") subtitles += cli::vtt_cue(segment.begin, segment.end, segment.text);
@@ -194,8 +204,9 @@ HttpResponse transcript_response(const TranscriptionRequest& request, const Tran
     answer = {{"task", request.options.translate ? "translate" : "transcribe"},
               {"language", transcript.language},
               {"duration", transcript.duration},
-              {"text", text},
-              {"segments", segments}};
+              {"text", text}};
+  if (request.format == "verbose_json" && (request.segments || !request.options.words)) answer["segments"] = segments;
+  if (request.options.words) answer["words"] = words;
   return {200, {}, "application/json", bytes_of(answer), {}};
 }
 

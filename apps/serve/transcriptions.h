@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 #include <weft/audio.hpp>
 
 #include "http.h"
@@ -22,15 +24,21 @@ struct TranscriptionRequest {
   std::string file;
   api::ListenOptions options;
   std::string format = "json";  // response_format: json, verbose_json, text, srt or vtt
+  bool segments = false;        // timestamp_granularities[] names them; the options say if it names words
   bool stream = false;
 };
 // Throws RequestError.
 TranscriptionRequest parse_transcription(const std::vector<FormPart>& form, bool translate);
 
 struct Transcript {
+  struct Word {
+    double begin, end;
+    std::string text;
+  };
   struct Segment {
     double begin, end, mean_logprob, no_speech;
     std::string text;
+    std::vector<Word> words;
   };
   std::string language;
   double duration = 0;  // seconds

@@ -16,6 +16,13 @@ struct ListenArgs {
   api::ListenOptions options;
 };
 
+Json words_of(const weft_heard& heard) {
+  Json words = Json::array();
+  for (std::size_t i = 0; i < heard.word_count; ++i)
+    words.push_back({{"word", heard.words[i].text}, {"start", heard.words[i].begin}, {"end", heard.words[i].end}});
+  return words;
+}
+
 void listen(ListenArgs args) {
   require_utf8("--language", args.options.language);
   require_utf8("--prompt", args.options.prompt);
@@ -24,11 +31,17 @@ void listen(ListenArgs args) {
   Json segments = Json::array();
   std::string all;
   std::size_t number = 0;
-  const auto tell = [&](const weft_heard& heard) {
+  const auto print = [&](double begin, double end, const char* text) {
     ++number;
-    if (args.form == "text") std::cout << one_line(heard.text) << '\n';
-    if (args.form == "srt") std::cout << srt_cue(number, heard.begin, heard.end, heard.text);
-    if (args.form == "vtt") std::cout << vtt_cue(heard.begin, heard.end, heard.text);
+    if (args.form == "text" && args.options.words) std::cout << clock_text(begin) << ' ' << clock_text(end) << ' ';
+    if (args.form == "text") std::cout << one_line(text) << '\n';
+    if (args.form == "srt") std::cout << srt_cue(number, begin, end, text);
+    if (args.form == "vtt") std::cout << vtt_cue(begin, end, text);
+  };
+  const auto tell = [&](const weft_heard& heard) {
+    if (!args.options.words) print(heard.begin, heard.end, heard.text);
+    for (std::size_t i = 0; i < heard.word_count; ++i)
+      print(heard.words[i].begin, heard.words[i].end, heard.words[i].text);
     std::cout.flush();
     if (args.form != "json") return true;
     all += heard.text;
@@ -37,6 +50,7 @@ void listen(ListenArgs args) {
                         {"text", heard.text},
                         {"avg_logprob", heard.mean_logprob},
                         {"no_speech_prob", heard.no_speech}});
+    if (args.options.words) segments.back()["words"] = words_of(heard);
     return true;
   };
   const auto begin = [&](std::uint32_t rate) {
@@ -74,6 +88,7 @@ void add_listen(CLI::App& app) {
       ->add_option("--prompt", args->options.prompt,
                    "text that might come before the recording, for names and spelling")
       ->type_name("TEXT");
+  command->add_flag("--words", args->options.words, "times of words: a line, a cue or a JSON object for each");
   command
       ->add_option("--temperature", args->options.temperatures,
                    "0 to 2, tried in turn until the text seems right (default: 0,0.2,0.4,0.6,0.8,1)")

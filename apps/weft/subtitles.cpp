@@ -29,6 +29,8 @@ std::string one_line(std::string text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
+std::string clock_text(double seconds) { return time_text(seconds, '.'); }
+
 std::string srt_cue(std::size_t number, double begin, double end, const std::string& text) {
   return std::to_string(number) + '\n' + time_text(begin, ',') + " --> " + time_text(end, ',') + '\n' + one_line(text) +
          "\n\n";

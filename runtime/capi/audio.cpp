@@ -32,6 +32,7 @@ SpeechOptions wanted_by(const weft_listen_options& options) {
   if (options.samples_per_second != 0) wanted.rate = options.samples_per_second;
   if (options.temperatures)
     wanted.temperatures.assign(options.temperatures, options.temperatures + options.temperature_count);
+  wanted.words = options.words != 0;
   return wanted;
 }
 
@@ -43,8 +44,11 @@ weft_status hear(weft_listener* listener, weft_error* error, const Work& work) {
     const InUse use(listener, "listener");
     need_weights(*listener->model);
     work([listener](const SpeechSegment& segment) {
-      const weft_heard heard = {segment.begin, segment.end, segment.text.c_str(), segment.mean_logprob,
-                                segment.no_speech};
+      std::vector<weft_heard_word> words;
+      for (const SpeechWord& word : segment.words) words.push_back({word.begin, word.end, word.text.c_str()});
+      const weft_heard heard = {segment.begin,        segment.end,       segment.text.c_str(),
+                                segment.mean_logprob, segment.no_speech, words.empty() ? nullptr : words.data(),
+                                words.size()};
       listener->ended = listener->options.callback(listener->options.user, &heard) != 0;
       return !listener->ended;
     });

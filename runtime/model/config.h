@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "format/model_file.h"
@@ -43,6 +44,9 @@ struct SpeechConfig {
   std::vector<uint32_t> suppressed;  // ids that are never written: they tell of music and speakers, or are no text
   uint32_t latest_first_time = 50;   // of a window, in steps of 20 ms
   bool multilingual = true;
+  // Layers and heads of the attention to the encoder that follow the words; none: not known. Files may name some that
+  // the model does not have.
+  std::vector<std::pair<uint32_t, uint32_t>> aligned_heads = {};
 };
 
 // The description of a network. forward.cpp reads it and never asks for the family.

@@ -23,6 +23,14 @@ SpeechConfig read_speech(const ModelFile& file, const JsonObject& values) {
   if (const char* key = "is_multilingual"; is_given(generation, key)) speech.multilingual = generation.flag(key, true);
   if (const char* key = "max_initial_timestamp_index"; is_given(generation, key))
     speech.latest_first_time = generation.integer(key, 0, kMostPositions);
+  if (const char* key = "alignment_heads"; is_given(generation, key))
+    for (const JsonValue& pair : generation.array(key)) {
+      const bool right = pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() &&
+                         pair[1].is_number_unsigned() && pair[0].get<uint64_t>() <= UINT32_MAX &&
+                         pair[1].get<uint64_t>() <= UINT32_MAX;
+      if (!right) generation.refuse(key, "pairs of a layer and a head", pair);
+      speech.aligned_heads.emplace_back(pair[0].get<uint32_t>(), pair[1].get<uint32_t>());
+    }
   const char* const key = "suppress_tokens";
   const JsonObject& from = is_given(generation, key) ? generation : values;
   if (!is_given(from, key)) return speech;

@@ -35,6 +35,11 @@ struct LensRange {
   bool logits = true;
 };
 
+// A head of a decoder layer's attention to the encoder.
+struct SourceHead {
+  uint32_t layer, head;
+};
+
 enum class Stop { length, token, context, caller, grammar };
 
 struct SessionStats {
@@ -81,8 +86,9 @@ struct PassTimes {
 // One thread at a time; cancel() from anywhere.
 class Session {
  public:
-  using OnToken = std::function<bool(uint32_t id)>;               // returns false to stop
-  using OnLens = std::function<bool(const LensRow&)>;             // likewise
+  using OnToken = std::function<bool(uint32_t id)>;    // returns false to stop
+  using OnLens = std::function<bool(const LensRow&)>;  // likewise
+  using OnSourceHead = std::function<void(std::span<float> weights)>;
   using OnPrompt = std::function<bool(size_t done, size_t all)>;  // tokens of the prompt; likewise
   class Generation;                                               // a generate() under way (generation.h)
 
@@ -165,6 +171,10 @@ class Session {
   // Tells hidden states of the context, position by position (lens.cpp). False if on_row ended it. Throws
   // Error(invalid_argument) for a position after the context, or a layer that the model does not have.
   bool lens(const LensRange& range, const OnLens& on_row);
+  // Tells how much each token of the context attends to each of the input's first `positions` positions, head after
+  // head: (tokens, positions), whose rows sum to 1. It may change the weights. For encoder-decoders with a cache of
+  // f16.
+  void source_attention(std::span<const SourceHead> heads, size_t positions, const OnSourceHead& on_head);
   // Has lens() translate the states that logits are made of (model/tuned_lens.h); an empty path: no longer. Throws as
   // open_tuned_lens.
   void set_tuned_lens(const std::filesystem::path& folder);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -35,6 +36,17 @@ const Model& checked(const Model& model) {
     throw Error(Code::unsupported, "the family '" + model.config.family + "' hears nothing", "model",
                 "use a Whisper model");
   return model;
+}
+
+// The heads that follow the words: those that the file names, else all of the upper half of the layers.
+std::vector<SourceHead> aligned_heads(const Config& config) {
+  std::vector<SourceHead> heads;
+  for (const auto& [layer, head] : config.speech->aligned_heads)  // distilled models may have their teacher's list
+    if (layer < config.layers && head < config.heads.heads) heads.push_back({layer, head});
+  if (!heads.empty()) return heads;
+  for (uint32_t layer = config.layers / 2; layer < config.layers; ++layer)
+    for (uint32_t head = 0; head < config.heads.heads; ++head) heads.push_back({layer, head});
+  return heads;
 }
 
 }  // namespace
@@ -102,6 +114,7 @@ SpeechReader::SpeechReader(const Model& model, const Tokenizer& tokenizer)
     : model_(checked(model)),
       tokenizer_(tokenizer),
       tokens_(tokenizer, model.config),
+      aligned_heads_(aligned_heads(model.config)),
       session_(model, model.config.context, {tokens_.end}) {
   Sampling greedy;
   greedy.temperature = 0;
@@ -219,7 +232,7 @@ std::vector<SpeechSegment> SpeechReader::cut(const Window& window, size_t offset
   const bool ends_in_silence = ids.size() >= 2 && !is_time(ids.size() - 2) && is_time(ids.size() - 1);
   std::vector<SpeechSegment> segments;
   const auto add = [&](size_t first, size_t end, size_t from, size_t to) {
-    SpeechSegment segment = {seconds(from), seconds(to), {}, {}, window.mean_logprob, window.no_speech};
+    SpeechSegment segment = {seconds(from), seconds(to), {}, {}, window.mean_logprob, window.no_speech, {}};
     segment.ids.assign(ids.begin() + static_cast<ptrdiff_t>(first), ids.begin() + static_cast<ptrdiff_t>(end));
     segment.text = text_of(segment.ids);
     const bool blank = segment.text.find_first_not_of(" \t\r\n") == std::string::npos;
@@ -243,6 +256,36 @@ std::vector<SpeechSegment> SpeechReader::cut(const Window& window, size_t offset
   return segments;
 }
 
+// count: frames of the window that are not padding. The context becomes the segments' text without times.
+void SpeechReader::add_words(std::vector<SpeechSegment>& segments, const Frames& frames, size_t count, Recording& r) {
+  std::vector<uint32_t> text, ids = start_ids(language_, r.options);
+  std::vector<WordTokens> split;
+  std::vector<size_t> counts;  // tokens of text, by segment
+  for (const SpeechSegment& segment : segments) {
+    const size_t begin = text.size();
+    std::ranges::copy_if(segment.ids, std::back_inserter(text), [&](uint32_t id) { return id < tokens_.end; });
+    const auto own = std::span(text).subspan(begin);
+    std::ranges::move(split_words(tokenizer_, own, writes_without_spaces(language_)), std::back_inserter(split));
+    counts.push_back(own.size());
+  }
+  if (text.empty()) return;
+  const size_t first = ids.size();  // the position that the first token of the text is read after
+  ids.push_back(tokens_.first_time - 1);
+  ids.insert(ids.end(), text.begin(), text.end());
+  ids.push_back(tokens_.end);
+  session_.set_matcher(nullptr);
+  session_.prompt_sound(frames, ids);
+  const size_t positions = std::max<size_t>(count / kFramesPerPosition, 1);
+  WordAlignment alignment(ids.size(), positions);
+  session_.source_attention(aligned_heads_, positions, [&](std::span<float> weights) { alignment.add(weights); });
+  std::vector<double> times;
+  for (const size_t position : alignment.path(first, ids.size() - 1))
+    times.push_back(static_cast<double>(r.next + position * kFramesPerPosition) / kFramesPerSecond);
+  WindowWords words(split, times);
+  for (size_t i = 0; i < segments.size(); ++i)
+    segments[i].words = words.take(counts[i], segments[i].begin, segments[i].end, r.last_word_end);
+}
+
 void SpeechReader::begin(const SpeechOptions& options) {
   recording_.reset();
   cancelled_ = false;
@@ -259,7 +302,7 @@ void SpeechReader::begin(const SpeechOptions& options) {
     before = tokenizer_.encode(
         " " + options.prompt.substr(first, options.prompt.find_last_not_of(" \t\r\n") + 1 - first), Special::plain);
   recording_.emplace(Recording{options, Resampler(options.rate), MelFrames(model_.config.encoder->bands), -10, 0, 0,
-                               std::move(before)});
+                               std::move(before), 0});
 }
 
 SpeechReader::Recording& SpeechReader::recording() {
@@ -331,7 +374,10 @@ bool SpeechReader::read_window(Recording& r, size_t& count, const OnSegment& on_
   const Window window = decode(frames, r);
   if (cancelled_) return false;
   if (window.no_speech > kSilence && window.mean_logprob <= kUnsure) return true;
-  for (const SpeechSegment& segment : cut(window, r.next, count)) {
+  const size_t heard = count;
+  std::vector<SpeechSegment> segments = cut(window, r.next, count);
+  if (r.options.words) add_words(segments, frames, heard, r);
+  for (const SpeechSegment& segment : segments) {
     r.before.insert(r.before.end(), segment.ids.begin(), segment.ids.end());
     if (!on_segment(segment)) return false;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "session/session.h"
+#include "session/word_times.h"
 #include "sound/log_mel.h"
 #include "sound/resampler.h"
 #include "tokenizer/tokenizer.h"
@@ -60,6 +61,7 @@ struct SpeechSegment {
   // Mean of the logarithms of the probabilities of the window's tokens, its end included; and the probability that
   // nobody speaks in the window.
   double mean_logprob = 0, no_speech = 0;
+  std::vector<SpeechWord> words;  // if asked for
 };
 
 struct SpeechOptions {
@@ -70,6 +72,7 @@ struct SpeechOptions {
   // Tried in turn until a window's text seems right: likely enough, and without too many repetitions (4.5 of the
   // paper).
   std::vector<float> temperatures = {0, 0.2f, 0.4f, 0.6f, 0.8f, 1};
+  bool words = false;  // segments have their words, with times
 };
 
 // Bytes of a text for each byte that DEFLATE packs it into, with its fixed code. 0 for an empty text.
@@ -114,6 +117,7 @@ class SpeechReader {
     float loudest;                  // power of the frames up to `measured`
     size_t measured = 0, next = 0;  // frames; the next window's first one
     std::vector<uint32_t> before;   // tokens of the prompt and of earlier windows, with their times
+    double last_word_end = 0;       // seconds
   };
   using Frames = std::shared_ptr<const std::vector<float>>;
   Recording& recording();
@@ -127,10 +131,12 @@ class SpeechReader {
   void decode_at(Window& window, const Frames& frames, std::span<const uint32_t> ids);
   std::string text_of(std::span<const uint32_t> ids) const;
   std::vector<SpeechSegment> cut(const Window& window, size_t offset, size_t& frames) const;
+  void add_words(std::vector<SpeechSegment>& segments, const Frames& frames, size_t count, Recording& recording);
 
   const Model& model_;
   const Tokenizer& tokenizer_;
   SpeechTokens tokens_;
+  std::vector<SourceHead> aligned_heads_;  // that follow the words
   Session session_;
   std::optional<Recording> recording_;
   std::string language_;

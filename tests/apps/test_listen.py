@@ -98,6 +98,21 @@ class Listen(unittest.TestCase):
             "\n\n" for one, line in zip(segments, lines))
         self.assertEqual(self.listen(path, "--format", "vtt")[0], vtt)
 
+    def test_words(self):
+        path = self.file("words.wav", wav(whistle()))
+        plain, result = (json.loads(self.listen(path, "--format", "json", *more)[0]) for more in ((), ("--words",)))
+        words = [word for one in result["segments"] for word in one["words"]]
+        self.assertGreater(len(words), 1)
+        self.assertEqual("".join(word["word"] for word in words).replace("\ufffd", ""),
+                         "".join(one["text"] for one in result["segments"]).replace("\ufffd", ""))
+        for one in result["segments"]:
+            del one["words"]
+        self.assertEqual(result, plain)
+        lines = self.listen(path, "--words")[0].split("\n")[:-1]
+        self.assertEqual(len(lines), len(words))
+        self.assertEqual(lines[0][:25], f"00:00:{words[0]['start']:06.3f} 00:00:{words[0]['end']:06.3f}")
+        self.assertEqual(self.listen(path, "--words", "--format", "srt")[0].count(" --> "), len(words))
+
     def test_kinds_of_files(self):
         samples = [round(sample * 127) / 128 for sample in whistle()]  # every format has these numbers
         def exact(bits):

@@ -66,6 +66,13 @@ class ServeTranscriptions(ServeTest):
         self.assertEqual([answer[key] for key in ("task", "language", "duration", "text")], ["transcribe", "fr", want["duration"], want["text"]])
         self.assertEqual([(one["start"], one["end"], one["text"]) for one in answer["segments"]],
                          [(one["start"], one["end"], one["text"]) for one in want["segments"]])
+        self.assertNotIn("words", answer)
+        words = json.loads(weft("listen", "-m", MODEL, "--language", "fr", path, "--format", "json", "--words")[0])["segments"]
+        words = [(one["start"], one["end"]) for segment in words for one in segment["words"]]
+        for more, has in (((), False), ((("timestamp_granularities[]", "segment"),), True)):
+            answer = self.fine(*asked, ("response_format", "verbose_json"), ("timestamp_granularities[]", "word"), *more)[1]
+            self.assertEqual([(one["start"], one["end"]) for one in answer["words"]], words)
+            self.assertEqual("segments" in answer, has)
         translated = self.fine(*asked[:2], ("response_format", "verbose_json"), path="/v1/audio/translations")[1]
         self.assertEqual(translated["task"], "translate")
 
@@ -112,7 +119,8 @@ class ServeTranscriptions(ServeTest):
                 ("invalid_value", "stream", [file, ("stream", "yes")]),
                 ("invalid_value", "response_format", [file, ("stream", "true"), ("response_format", "srt")]),
                 ("unsupported_parameter", "include[]", [file, ("include[]", "logprobs")]),
-                ("unsupported", "timestamp_granularities[]", [file, ("timestamp_granularities[]", "word")])]:
+                ("invalid_value", "timestamp_granularities[]", [file, ("timestamp_granularities[]", "letter")]),
+                ("invalid_value", "response_format", [file, ("timestamp_granularities[]", "word")])]:
             with self.subTest(param=param, fields=str(fields)[:60]):
                 status, _, answer = self.send(*fields)
                 self.assertEqual((status, answer["error"]["code"], answer["error"]["param"]), (400, code, param), answer)

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "session/speech.h"
 #include "support/closeness.h"
 #include "support/json_value.h"
@@ -94,6 +95,39 @@ TEST_P(WhisperTest, DecoderEqualsTransformers) {
     EXPECT_LT(leads[done], 2 * kTolerance) << "id " << done;
     ++done;
   }
+}
+
+TEST_P(WhisperTest, AttentionToTheSourceEqualsTransformers) {
+  const auto model = load_model(open_device(), folder_, Format::f16);
+  const Config& c = model->config;
+  Ids ids = {c.start_token};
+  for (const auto& id : golden_["greedy"]) ids.push_back(id);
+  ids.pop_back();
+  Session session(*model, kContext, {});
+  session.set_sampling(greedy());
+  session.prompt_sound(frames_for(c), ids);
+  std::vector<SourceHead> heads;
+  for (uint32_t layer = c.layers; layer-- > 0;) heads.push_back({layer, c.heads.heads - 1});
+  const size_t positions = c.encoder->context / 2;
+  double worst = 0;
+  size_t told = 0;
+  session.source_attention(heads, positions, [&](std::span<const float> weights) {
+    ASSERT_EQ(weights.size(), ids.size() * positions);
+    const json& want = golden_["attention"][heads[told++].layer];
+    for (size_t i = 0; i < want.size(); ++i)
+      for (size_t p = 0; p < positions; ++p) {
+        const double got = weights[golden_["positions"][i].get<size_t>() * positions + p];
+        worst = std::max(worst, std::abs(got / want[i][p].get<double>() - 1));
+      }
+  });
+  EXPECT_EQ(told, heads.size());
+  std::printf("weights: %.1e\n", worst);
+  EXPECT_LT(worst, 5e-3);
+  const auto nothing = [](std::span<const float>) { FAIL(); };
+  EXPECT_THROW(session.source_attention(heads, 0, nothing), Error);
+  EXPECT_THROW(session.source_attention(heads, c.encoder->context + 1, nothing), Error);
+  EXPECT_THROW(session.source_attention(std::vector<SourceHead>{{c.layers, 0}}, positions, nothing), Error);
+  EXPECT_THROW(session.source_attention(std::vector<SourceHead>{{0, c.heads.heads}}, positions, nothing), Error);
 }
 
 TEST_P(WhisperTest, RefusesAFileThatLacksATensorOrHasMore) {
@@ -294,6 +328,110 @@ TEST_F(SpeechTest, TriesTemperatures) {
   EXPECT_THROW(read({.temperatures = {}}), Error);
   EXPECT_THROW(read({.temperatures = {-1}}), Error);
   EXPECT_THROW(read({.rate = 999}), Error);
+}
+
+// Words change neither texts nor windows, and are the text.
+TEST_F(SpeechTest, TellsWords) {
+  SpeechReader reader(*model_, tokenizer_);
+  const std::vector<float> samples = whistles(3);
+  std::vector<SpeechSegment> plain, worded;
+  const auto into = [](std::vector<SpeechSegment>& all) {
+    return [&all](const SpeechSegment& segment) { return all.push_back(segment), true; };
+  };
+  reader.read(samples, {.language = "fr", .temperatures = {0}}, into(plain));
+  reader.read(samples, {.language = "fr", .temperatures = {0}, .words = true}, into(worded));
+  ASSERT_EQ(worded.size(), plain.size());
+  ASSERT_GE(plain.size(), 2u);
+  // The model writes bytes that are no characters.
+  const auto characters = [](const std::string& text) {
+    std::string valid = replace_invalid_utf8(text);
+    for (size_t at; (at = valid.find(kReplacement)) != valid.npos;) valid.erase(at, kReplacement.size());
+    return valid;
+  };
+  size_t words = 0;
+  std::string text, spoken;
+  double last = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_TRUE(plain[i].words.empty());
+    EXPECT_EQ(worded[i].ids, plain[i].ids);
+    EXPECT_EQ(worded[i].begin, plain[i].begin);
+    text += characters(worded[i].text);
+    for (const SpeechWord& word : worded[i].words) {
+      spoken += characters(word.text);
+      EXPECT_LE(word.begin, word.end);
+      last = std::max(last, word.end);
+      ++words;
+    }
+  }
+  EXPECT_EQ(spoken, text);
+  EXPECT_LE(last, 3 + 1e-9);
+  EXPECT_GE(words, plain.size());
+}
+
+TEST_F(SpeechTest, SplitsWords) {
+  const auto split = [&](std::string_view text, bool by_characters) {
+    std::vector<std::string> words;
+    size_t tokens = 0;
+    for (const WordTokens& word : split_words(tokenizer_, tokenizer_.encode(text, Special::plain), by_characters)) {
+      words.push_back(word.text);
+      tokens += word.count;
+    }
+    EXPECT_EQ(tokens, text.size());  // tokens are bytes
+    return words;
+  };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(split("", false), Words());
+  EXPECT_EQ(split("A caf\u00e9, so", false), (Words{"A", " caf\u00e9", ",", " so"}));
+  EXPECT_EQ(split("\u65e5\u672c", true), (Words{"\u65e5", "\u672c"}));
+  EXPECT_EQ(split("\u65e5\u672c", false), Words{"\u65e5\u672c"});
+  EXPECT_EQ(split("a\xe6\x97", false), Words{"a\ufffd"});
+}
+
+// The path goes along the large weights, and never back.
+TEST(WordAlignment, FollowsTheWeights) {
+  constexpr size_t kTokens = 5, kPositions = 40;
+  const size_t begins[kTokens] = {0, 4, 15, 16, 30};
+  WordAlignment alignment(kTokens, kPositions);
+  for (int head = 0; head < 2; ++head) {
+    std::vector<float> weights(kTokens * kPositions, 0.01f);
+    for (size_t t = 0; t < kTokens; ++t)
+      for (size_t p = begins[t]; p < (t + 1 < kTokens ? begins[t + 1] : kPositions); ++p)
+        weights[t * kPositions + p] = 0.5f;
+    alignment.add(weights);
+  }
+  // The third token's single position is lost in the median of seven.
+  EXPECT_EQ(alignment.path(0, 2), (std::vector<size_t>{0, 4}));
+  const std::vector<size_t> path = alignment.path(1, 5);
+  EXPECT_EQ(path.size(), 4u);
+  EXPECT_EQ(path[0], 0u);
+  EXPECT_EQ(path[3], 30u);
+  WordAlignment one(1, 1);
+  std::vector<float> weight = {1};
+  one.add(weight);
+  EXPECT_EQ(one.path(0, 1), std::vector<size_t>{0});
+}
+
+TEST(WindowWords, JoinsPunctuationAndCutsLongWords) {
+  // (Hi, you. And then): the time after "." is a pause, which "And" has.
+  const std::vector<WordTokens> split = {{" (", 1}, {"Hi", 1},   {",", 1},    {" you", 2},
+                                         {".", 1},  {" And", 1}, {" then", 1}};
+  const std::vector<double> times = {0, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 5, 5.2};
+  WindowWords words(split, times);
+  double last_end = 0;
+  std::vector<SpeechWord> first = words.take(6, 0, 0.8, last_end);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[0].text, " (Hi,");
+  EXPECT_EQ(first[1].text, " you.");
+  EXPECT_DOUBLE_EQ(first[0].begin, 0.1);
+  EXPECT_DOUBLE_EQ(first[0].end, 0.3);
+  EXPECT_DOUBLE_EQ(last_end, 0.6);
+  const std::vector<SpeechWord> second = words.take(2, 4.6, 5.2, last_end);
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(second[0].text, " And");
+  EXPECT_DOUBLE_EQ(second[0].begin, 4.6);  // usual: 0.2 s; longest: 0.4 s
+  EXPECT_DOUBLE_EQ(second[0].end, 5);
+  EXPECT_TRUE(words.take(1, 0, 9, last_end).empty());
+  EXPECT_TRUE(WindowWords({}, std::vector<double>{0}).take(1, 0, 9, last_end).empty());
 }
 
 TEST(CompressionRatio, TellsRepetitions) {

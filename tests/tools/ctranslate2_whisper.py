@@ -123,7 +123,7 @@ def convert(folders, output):
     (output / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     own = json.loads(files["config.json"].read_text())
     (output / "generation_config.json").write_text(json.dumps({
-        "suppress_tokens": own["suppress_ids"], "begin_suppress_tokens": own["suppress_ids_begin"],
+        "alignment_heads": own["alignment_heads"], "suppress_tokens": own["suppress_ids"], "begin_suppress_tokens": own["suppress_ids_begin"],
         "decoder_start_token_id": config["decoder_start_token_id"]}) + "\n")
     shutil.copy(files["tokenizer.json"], output / "tokenizer.json")
 

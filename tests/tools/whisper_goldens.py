@@ -110,6 +110,15 @@ def spoken(model, features, start):
     return ids[len(start):], leads, won
 
 
+def attention(model, features, ids):
+    """How much the last head of each layer attends to the first half of the encoder's positions, by its tokens at POSITIONS."""
+    half = model.config.max_source_positions // 2
+    with torch.no_grad():
+        layers = model(input_features=features, decoder_input_ids=torch.tensor([ids]), use_cache=False, output_attentions=True).cross_attentions
+    weights = [layer[0, -1, POSITIONS, :half] for layer in layers]
+    return [[rounded(row, 6) for row in (one / one.sum(-1, keepdim=True)).tolist()] for one in weights]
+
+
 def make(folder, settings):
     shutil.rmtree(folder, ignore_errors=True)
     model = transformers.WhisperForConditionalGeneration._from_config(transformers.WhisperConfig(**settings), attn_implementation="eager")
@@ -138,7 +147,8 @@ def make(folder, settings):
     positions = [0, 1, model.config.max_source_positions // 2, model.config.max_source_positions - 1]
     (folder / "reference.json").write_text(json.dumps({
         "states": {str(position): rounded(states[position], 8) for position in positions}, "greedy": ids[1:], "leads": rounded(leads, 2),
-        "positions": POSITIONS, "logits": [rounded(last[position], 8) for position in POSITIONS]} | more) + "\n")
+        "positions": POSITIONS, "logits": [rounded(last[position], 8) for position in POSITIONS],
+        "attention": attention(model, features, ids[:STEPS])} | more) + "\n")
     print(f"{folder.name}: {len(set(ids))} different ids, least lead {min(leads):.4f}, spread {last.std():.2f}, states {states.std():.2f},",
           sum(file.stat().st_size for file in folder.iterdir()) // 1024, "KiB", flush=True)
 

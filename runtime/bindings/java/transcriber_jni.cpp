@@ -2,6 +2,8 @@
 #include <weft/audio.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "support.h"
 
@@ -21,10 +23,22 @@ int on_heard(void* user, const weft_heard* heard) {
   if (env->ExceptionCheck()) return 1;
   return guard(env, [&] {
            const jbyteArray text = bytes(env, heard->text);
-           const jboolean go_on = env->CallBooleanMethod(callback->object, java.on_segment, heard->begin, heard->end,
-                                                         text, heard->mean_logprob, heard->no_speech);
+           std::vector<double> times;  // of each word: begin and end
+           std::string words;          // each ends with a zero
+           for (size_t i = 0; i < heard->word_count; ++i) {
+             times.insert(times.end(), {heard->words[i].begin, heard->words[i].end});
+             words.append(heard->words[i].text).push_back('\0');
+           }
+           const jbyteArray word_texts = bytes(env, words.data(), words.size());
+           const jdoubleArray word_times = checked(env, env->NewDoubleArray(static_cast<jsize>(times.size())));
+           env->SetDoubleArrayRegion(word_times, 0, static_cast<jsize>(times.size()), times.data());
            checked(env);
-           env->DeleteLocalRef(text);  // a recording may be long
+           const jboolean go_on =
+               env->CallBooleanMethod(callback->object, java.on_segment, heard->begin, heard->end, text,
+                                      heard->mean_logprob, heard->no_speech, word_texts, word_times);
+           checked(env);
+           for (const jobject local : {jobject{text}, jobject{word_texts}, jobject{word_times}})
+             env->DeleteLocalRef(local);  // a recording may be long
            return go_on ? 1 : -1;
          }) <= 0;
 }
@@ -46,7 +60,7 @@ NATIVE(void, listenerFree)(JNIEnv*, jclass, jlong handle) {
 
 NATIVE(void, listenerBegin)
 (JNIEnv* env, jclass, jlong handle, jbyteArray language, jboolean translate, jbyteArray prompt, jint samples_per_second,
- jfloatArray temperatures) {
+ jfloatArray temperatures, jboolean words) {
   guard(env, [&] {
     auto* const ears = as<Ears>(handle);
     const Text language_text(env, language), prompt_text(env, prompt);
@@ -58,6 +72,7 @@ NATIVE(void, listenerBegin)
     options.samples_per_second = static_cast<uint32_t>(samples_per_second);
     options.temperatures = temperatures ? tried.data() : nullptr;
     options.temperature_count = tried.size();
+    options.words = words;
     options.callback = on_heard;
     options.user = ears;
     check(env, [&](weft_error* error) { return weft_listener_begin(ears->listener, &options, error); });

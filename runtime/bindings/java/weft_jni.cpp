@@ -60,7 +60,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void*) {
     java.on_prompt = method(checked(env, env->FindClass("weft/Session")), "onPrompt", "(II)Z");
     java.on_progress = method(checked(env, env->FindClass("weft/ProgressListener")), "onProgress", "(F)Z");
     java.on_row = method(checked(env, env->FindClass("weft/LensListener")), "onRow", "(II[F[F)Z");
-    java.on_segment = method(checked(env, env->FindClass("weft/Transcriber")), "onSegment", "(DD[BDD)Z");
+    java.on_segment = method(checked(env, env->FindClass("weft/Transcriber")), "onSegment", "(DD[BDD[B[D)Z");
     return JNI_VERSION_1_6;
   });
 }

@@ -20,13 +20,22 @@ WEFT_API void weft_listener_free(weft_listener* listener); /* as weft_session_fr
 /* The samples that models hear: mono, 32-bit floats of about -1 to 1. Other rates are brought to this one. */
 #define WEFT_SAMPLES_PER_SECOND 16000
 
-/* A stretch of speech. The text is valid during the callback only. */
+/* A word, with the space before it and the punctuation after it. In languages that have no spaces between words, a
+ * character or a few. */
+typedef struct weft_heard_word {
+  double begin, end; /* seconds from the recording's first sample, within about 0.1 s */
+  const char* text;  /* UTF-8 */
+} weft_heard_word;
+
+/* A stretch of speech. Texts and words are valid during the callback only. */
 typedef struct weft_heard {
   double begin, end; /* seconds from the recording's first sample */
   const char* text;  /* UTF-8, as the model writes it: most begin with a space */
   /* Mean of the natural logarithms of the tokens' probabilities, and the probability that nobody speaks: of the 30
    * seconds that it was heard with. */
   double mean_logprob, no_speech;
+  const weft_heard_word* words; /* of the text, in their order; NULL if they were not asked for */
+  size_t word_count;
 } weft_heard;
 
 /* Return 0 to continue, non-zero to end the call with WEFT_CANCELLED. It may call weft_listener_cancel, and nothing
@@ -46,6 +55,9 @@ typedef struct weft_listen_options {
   size_t temperature_count;
   weft_heard_callback callback;
   void* user; /* passed to callback */
+  /* Not 0: segments have words. Each 30 seconds' text is then read once more, for the decoder's attention to what it
+   * hears. The text stays the same. */
+  int words;
 } weft_listen_options;
 
 /* Begins a recording, and gives up the one before if it has not ended. The options' strings and temperatures are

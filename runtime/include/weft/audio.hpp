@@ -21,6 +21,7 @@ struct ListenOptions {
   std::string prompt;
   std::uint32_t samples_per_second = WEFT_SAMPLES_PER_SECOND;
   std::vector<float> temperatures;  // none: those of weft_listen_options
+  bool words = false;
 };
 
 // See weft_listener. May be used by one thread at a time.
@@ -81,7 +82,8 @@ class Listener {
             options.temperatures.empty() ? nullptr : options.temperatures.data(),
             options.temperatures.size(),
             tell,
-            on_heard_.get()};
+            on_heard_.get(),
+            options.words};
   }
   std::unique_ptr<OnHeard> on_heard_ = std::make_unique<OnHeard>();  // stays where it is if this object is moved
   std::unique_ptr<weft_listener, Free> handle_;

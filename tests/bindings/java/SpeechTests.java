@@ -37,6 +37,19 @@ final class SpeechTests extends Fixture {
       same("", transcriber.language());
       List<String> whole = lines(transcriber.transcribe(SAMPLES, options()));
       check(whole.size() > 1, whole);
+      check(transcriber.transcribe(SAMPLES, options()).get(0).words().isEmpty());
+      List<Segment> worded = transcriber.transcribe(SAMPLES, options().words(true));
+      same(whole, lines(worded));
+      StringBuilder words = new StringBuilder();
+      StringBuilder text = new StringBuilder();
+      for (Segment one : worded) {
+        text.append(one);
+        for (Segment.Word word : one.words()) {
+          check(0 <= word.begin() && word.begin() <= word.end());
+          words.append(word);
+        }
+      }
+      same(text.toString().replace("\ufffd", ""), words.toString().replace("\ufffd", ""));
       same("de", transcriber.language());
 
       List<Segment> told = new ArrayList<>();

@@ -39,6 +39,16 @@ class Speech(unittest.TestCase):
             self.assertTrue(segment.mean_logprob < 0 < segment.no_speech < 1)
             self.assertEqual(str(segment), segment.text)
 
+    def test_words(self):
+        with self.model.transcriber() as transcriber:
+            segments = list(transcriber.transcribe(self.samples, words=True, **OPTIONS))
+        self.assertEqual([str(segment) for segment in segments], [str(segment) for segment in self.segments])
+        self.assertEqual(self.segments[0].words, ())
+        words = [word for segment in segments for word in segment.words]
+        self.assertGreater(len(words), 1)
+        self.assertEqual("".join(map(str, words)).replace("\ufffd", ""), "".join(map(str, segments)).replace("\ufffd", ""))
+        self.assertTrue(all(0 <= word.begin <= word.end for word in words))
+
     def test_pieces(self):
         with self.model.transcriber() as transcriber:
             self.assertEqual(transcriber.language, "")

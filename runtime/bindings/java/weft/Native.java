@@ -77,7 +77,8 @@ final class Native {
   static native void listenerFree(long listener);
 
   static native void listenerBegin(
-      long listener, byte[] language, boolean translate, byte[] prompt, int samplesPerSecond, float[] temperatures);
+      long listener, byte[] language, boolean translate, byte[] prompt, int samplesPerSecond, float[] temperatures,
+      boolean words);
 
   /** Calls onSegment of the object for each segment. samples: null: the recording ends. */
   static native void listenerHear(long listener, float[] samples, Transcriber object);

@@ -7,6 +7,7 @@ public final class TranscribeOptions {
   String prompt;
   int samplesPerSecond;
   float[] temperatures;
+  boolean words;
 
   /** A code such as "de"; null: the first 30 seconds that are not silent decide. */
   public TranscribeOptions language(String value) {
@@ -36,6 +37,12 @@ public final class TranscribeOptions {
   /** Tried in turn until a text seems right; without values from 0 to 1. 0 alone: the likeliest text. */
   public TranscribeOptions temperatures(float... values) {
     temperatures = values.length == 0 ? null : values.clone();
+    return this;
+  }
+
+  /** Segments have their words, with times. */
+  public TranscribeOptions words(boolean value) {
+    words = value;
     return this;
   }
 }

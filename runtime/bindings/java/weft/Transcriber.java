@@ -75,7 +75,8 @@ public final class Transcriber implements ModelUser {
       if (hearing) throw new IllegalStateException("the transcriber hears a recording");
     }
     Native.listenerBegin(
-        idle, Native.bytes(o.language), o.translate, Native.bytes(o.prompt), o.samplesPerSecond, o.temperatures);
+        idle, Native.bytes(o.language), o.translate, Native.bytes(o.prompt), o.samplesPerSecond, o.temperatures,
+        o.words);
     this.listener = listener;
   }
 
@@ -119,7 +120,9 @@ public final class Transcriber implements ModelUser {
   }
 
   /** Called by transcriber_jni.cpp. False: the recording ends. */
-  private boolean onSegment(double begin, double end, byte[] utf8, double meanLogprob, double noSpeech) {
-    return listener.onSegment(new Segment(begin, end, Native.text(utf8), meanLogprob, noSpeech));
+  private boolean onSegment(
+      double begin, double end, byte[] utf8, double meanLogprob, double noSpeech, byte[] words, double[] wordTimes) {
+    return listener.onSegment(
+        new Segment(begin, end, Native.text(utf8), meanLogprob, noSpeech, Native.text(words), wordTimes));
   }
 }

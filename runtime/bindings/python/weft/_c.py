@@ -220,6 +220,14 @@ class weft_listener(ctypes.Structure):
     pass
 
 
+class weft_heard_word(ctypes.Structure):
+    _fields_ = [
+        ("begin", ctypes.c_double),
+        ("end", ctypes.c_double),
+        ("text", ctypes.c_char_p),
+    ]
+
+
 class weft_heard(ctypes.Structure):
     _fields_ = [
         ("begin", ctypes.c_double),
@@ -227,6 +235,8 @@ class weft_heard(ctypes.Structure):
         ("text", ctypes.c_char_p),
         ("mean_logprob", ctypes.c_double),
         ("no_speech", ctypes.c_double),
+        ("words", ctypes.POINTER(weft_heard_word)),
+        ("word_count", ctypes.c_size_t),
     ]
 
 weft_heard_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(weft_heard))
@@ -241,6 +251,7 @@ class weft_listen_options(ctypes.Structure):
         ("temperature_count", ctypes.c_size_t),
         ("callback", weft_heard_callback),
         ("user", ctypes.c_void_p),
+        ("words", ctypes.c_int),
     ]
 
 WEFT_MAX_BATCH = 64

@@ -32,6 +32,19 @@ class TranscribeOptions(TypedDict, total=False):
     prompt: str | None  # text that comes before the recording, for names and spelling
     samples_per_second: int  # of the recording; 16000 without it
     temperatures: Sequence[float] | None  # tried in turn until a text seems right; None: from 0 to 1
+    words: bool  # segments have their words, with times
+
+
+@dataclasses.dataclass(frozen=True)
+class Word:
+    """A word, with the space before it and the punctuation after it. str() is its text."""
+
+    begin: float
+    end: float
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +56,7 @@ class Segment:
     text: str
     mean_logprob: float
     no_speech: float
+    words: tuple[Word, ...] = ()  # if asked for
 
     def __str__(self) -> str:
         return self.text
@@ -103,7 +117,7 @@ class Transcriber(ModelUser):
         wrong = options.keys() - TranscribeOptions.__annotations__.keys()
         if wrong:
             raise TypeError(f"no options of a recording: {', '.join(sorted(wrong))}")
-        given = _c.weft_listen_options(callback=self._callback, translate=int(options.get("translate", False)))
+        given = _c.weft_listen_options(callback=self._callback, translate=int(options.get("translate", False)), words=int(options.get("words", False)))
         fill(given, {"samples_per_second": options.get("samples_per_second", _c.WEFT_SAMPLES_PER_SECOND)})
         if (language := options.get("language")) is not None:
             given.language = to_text(language)
@@ -151,7 +165,8 @@ class Transcriber(ModelUser):
 
 
 def _segment(heard: Any) -> Segment:
-    return Segment(heard.begin, heard.end, heard.text.decode(), heard.mean_logprob, heard.no_speech)
+    words = tuple(Word(word.begin, word.end, word.text.decode()) for word in heard.words[:heard.word_count])
+    return Segment(heard.begin, heard.end, heard.text.decode(), heard.mean_logprob, heard.no_speech, words)
 
 
 def _has_buffer(recording: object) -> bool:
