@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common.h"
+#include "hearing.h"
 #include "line_reader.h"
 #include "talk.h"
 
@@ -27,8 +28,10 @@ struct Command {
 // Reads messages and commands line by line.
 class Chat {
  public:
-  explicit Chat(const ChatArgs& args)
+  // ear: nullptr without --listen.
+  Chat(const ChatArgs& args, Ear* ear)
       : args_(args),
+        ear_(ear),
         settings_(args.settings),
         talk_(std::make_unique<Talk>(args, args.model.model, settings_.head, true)),
         reader_([this](const std::string& line) { return completions(line); }) {
@@ -37,6 +40,7 @@ class Chat {
   }
 
   void run();
+  void run_by_voice();  // what is said on stdin between pauses is a message
   static std::string help();
 
  private:
@@ -62,11 +66,13 @@ class Chat {
   void image(const std::string& path) {
     guarded([&] { talk_->show_picture(path); });
   }
+  void listen(const std::string& path);
   void stats(const std::string&) { talk_->print_stats(); }
   void show_help(const std::string&) { std::cerr << help(); }
   void quit(const std::string&) { leave_ = true; }
 
   const ChatArgs& args_;
+  Ear* ear_;
   TalkSettings settings_;
   std::unique_ptr<Talk> talk_;
   LineReader reader_;
@@ -89,6 +95,7 @@ const std::vector<Command>& Chat::commands() {
       {"/head", "[HEAD]", "show which rows of the vocabulary table are read, or change it, as --head does",
        &Chat::head},
       {"/image", "FILE", "show a picture with the next message, as --image does with the first", &Chat::image},
+      {"/listen", "FILE", "ask what is said in a recording; with --listen", &Chat::listen},
       {"/stats", "", "show how long this conversation took, and where", &Chat::stats},
       {"/help", "", "show this list", &Chat::show_help},
       {"/quit", "", "leave; Ctrl-D does the same", &Chat::quit},
@@ -128,6 +135,28 @@ void Chat::run() {
       });
     }
   }
+}
+
+// Shows what was heard, as a person would have typed it.
+void show_heard(const std::string& text) {
+  std::cerr << (text.empty() ? "[nothing was understood]" : "> " + text) << '\n';
+}
+
+void Chat::run_by_voice() {
+  handle_interrupts(false);
+  ear_->hear_each([&](const std::string& text) {
+    show_heard(text);
+    if (!text.empty()) guarded([&] { talk_->ask(text); });
+  });
+}
+
+void Chat::listen(const std::string& path) {
+  guarded([&] {
+    if (!ear_) throw UsageError("/listen", "the chat has no ear", "begin it with --listen and a Whisper model");
+    const std::string text = ear_->hear(path);
+    show_heard(text);
+    if (!text.empty()) talk_->ask(text);
+  });
 }
 
 // Mistakes in what was typed cost a sentence, not the conversation; a lost device ends the program.
@@ -267,7 +296,7 @@ std::vector<std::string> Chat::completions(const std::string& line) const {
     return found;
   }
   const std::string name = line.substr(0, space);
-  if (name == "/save" || name == "/load" || name == "/image" || name == "/model") {
+  if (name == "/save" || name == "/load" || name == "/image" || name == "/listen" || name == "/model") {
     for (const std::string& path : paths_that_begin(line.substr(space + 1))) found.push_back(name + " " + path);
   } else if (name == "/set") {
     const std::size_t word = line.rfind(' ') + 1;
@@ -295,7 +324,8 @@ std::string read_stdin() {
 }
 
 // The message of the command line: the files, then the words. Nothing: lines are read.
-std::optional<std::string> message(const ChatArgs& args) {
+// With an ear, words and stdin are recordings.
+std::optional<std::string> message(const ChatArgs& args, Ear* ear) {
   const bool given = !args.words.empty() || !args.files.empty();
   if (args.lines && given) throw UsageError("--lines", "it reads messages from stdin, and one is given");
   if (args.lines || (!given && isatty(STDIN_FILENO) == 1)) return std::nullopt;
@@ -305,7 +335,13 @@ std::optional<std::string> message(const ChatArgs& args) {
     if (file != "-") require_utf8("-f " + file, part);
     text += without_line_feeds(part) + "\n\n";
   }
-  if (!given || args.words == std::vector<std::string>{"-"}) {
+  if (ear) {
+    for (const std::string& path : given ? args.words : std::vector<std::string>{"-"}) {
+      const std::string heard = ear->hear(path);
+      show_heard(heard);
+      text += heard + '\n';
+    }
+  } else if (!given || args.words == std::vector<std::string>{"-"}) {
     text += read_stdin();
   } else {
     for (std::size_t i = 0; i < args.words.size(); ++i) text += (i > 0 ? " " : "") + args.words[i];
@@ -322,8 +358,15 @@ void chat(ChatArgs& args) {
     std::random_device random;
     args.settings.sampling.seed = (std::uint64_t{random()} << 32) | random();
   }
-  const std::optional<std::string> question = message(args);
-  if (!question) return Chat(args).run();
+  std::optional<Ear> ear;
+  if (!args.listen.empty()) {
+    ear.emplace(args.model, args.listen);
+    if (std::uint64_t& budget = args.model.memory_budget; budget > 0)  // the rest is the other model's
+      budget = std::max<std::uint64_t>(budget - std::min(budget, ear->device_bytes()), 1);
+  }
+  const std::optional<std::string> question = message(args, ear ? &*ear : nullptr);
+  if (!question && ear && args.lines) return Chat(args, &*ear).run_by_voice();
+  if (!question) return Chat(args, ear ? &*ear : nullptr).run();
   Talk talk(args, args.model.model, args.settings.head, false);
   talk.begin();
   handle_interrupts(false);
@@ -342,6 +385,8 @@ void add_chat(CLI::App& app) {
       "  weft chat -f letter.txt \"Summarise this.\"          ask about a file\n"
       "  git diff | weft chat -f - \"Review this change.\"    ask about what another program writes\n"
       "  weft chat - <letter.txt                            all of stdin is one message; - may be left out in a pipe\n"
+      "  weft chat --listen whisper-base question.wav       ask what is said in a recording\n"
+      "  arecord -t raw -f S16_LE -r 16000 | weft chat --listen whisper-base --lines    talk by voice\n"
       "While talking:\n" +
       Chat::help());
   command
@@ -353,7 +398,13 @@ void add_chat(CLI::App& app) {
                    "a text file that comes before MESSAGE; -: stdin; may be given several times")
       ->type_name("FILE")
       ->allow_extra_args(false);
-  command->add_flag("--lines", args->lines, "each line of piped input is a message or a command");
+  command->add_flag("--lines", args->lines,
+                    "each line of piped input is a message or a command; with --listen, what is said between pauses");
+  command
+      ->add_option("--listen", args->listen,
+                   "a Whisper model that hears: MESSAGE is a recording, and piped input is one, or samples as for weft "
+                   "listen")
+      ->type_name("WHISPER");
   add_model_options(command, args->model);
   add_devices_option(command, args->model);
   add_ctx_option(command, args->model);

@@ -25,7 +25,7 @@ struct ChatArgs {
   TalkSettings settings;
   const CLI::App* command = nullptr;
   std::vector<std::string> words, files;  // of the message
-  std::string system, restore;
+  std::string system, restore, listen;
   SpeculateArgs speculate;
   std::string lora;
   GrammarArgs grammar;

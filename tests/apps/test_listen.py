@@ -12,7 +12,7 @@ import subprocess
 import sys
 import unittest
 
-from support import BIN, FOLDER, ROOT, plain, weft
+from support import BIN, ENV, FOLDER, ROOT, plain, weft
 
 sys.path.insert(0, str(ROOT / "tests/tools"))
 import ggml_whisper
@@ -139,6 +139,24 @@ class Listen(unittest.TestCase):
             done = subprocess.run([BIN / "weft", "listen", "-m", MODEL, "--language", "de", "--temperature", "0", "-"], input=content, capture_output=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.decode(), wanted)
+
+    def test_chat_hears(self):
+        """What is said is a message: in a recording, and between the pauses of a microphone."""
+        said = [0.] * 4800 + whistle(seconds=1)[:6400] + [0.] * 12800  # 0.3 s before, 0.8 s after
+        path = self.file("said.wav", wav(said))
+        text = json.loads(weft("listen", "-m", MODEL, path, "--format", "json")[0])["text"]
+        self.assertTrue(text)
+        chat = ["chat", "--temperature", "0", "-n", "8"]
+        twice, err = weft(*chat, "--lines", stdin=(text + "\n") * 2 + f"/listen {path}\n")
+        self.assertIn("begin it with --listen", err)
+        out, err = weft(*chat, "--listen", MODEL, path)
+        self.assertEqual(err.count(f"> {text}\n"), 1, err)
+        self.assertTrue(out and twice.startswith(out), (out, twice))
+        click = [0.] * 16000 + [0.5] * 160 + [0.] * 16000  # is no speech
+        samples = array.array("h", (round(sample * 32767) for sample in click + said + said)).tobytes()
+        done = subprocess.run([BIN / "weft", *chat, "--lines", "--listen", MODEL], input=samples, capture_output=True, timeout=300, env=ENV)
+        self.assertEqual(done.stdout.decode(), twice)
+        self.assertEqual(done.stderr.decode().count(f"> {text}\n"), 2, done.stderr)
 
     def test_samples_are_heard_as_they_come(self):
         samples = array.array("h", (round(sample * 32767) for sample in whistle(seconds=5))).tobytes()
