@@ -69,6 +69,17 @@ class Models::Served {
   std::optional<Loaded> loaded_;
 };
 
+namespace {
+
+// Reads the model's description, without loading it.
+bool hears(const cli::ModelArgs& args) {
+  const std::string json = api::probe(cli::model_path(args.model), 0, cli::model_options(args)).json;
+  const Json report = Json::parse(json, nullptr, false);
+  return report.is_object() && report.contains("model") && report["model"].value("family", "") == "whisper";
+}
+
+}  // namespace
+
 Models::Models(Options options, Metrics& metrics, States* states)
     : options_(std::move(options)), metrics_(metrics), states_(states) {
   for (const cli::ModelArgs& args : options_.models) {
@@ -78,7 +89,7 @@ Models::Models(Options options, Metrics& metrics, States* states)
     const std::string path = cli::model_path(args.model);
     if (options_.models.size() > 1 && !path.empty() && !std::filesystem::exists(path))
       throw api::Failure(WEFT_NOT_FOUND, "there is no such file or folder", path);
-    entries_.push_back({args, name});
+    entries_.push_back({args, name, options_.models.size() > 1 && hears(args)});
   }
 }
 
@@ -181,7 +192,7 @@ std::vector<Models::Known> Models::list() const {
   const std::lock_guard lock(mutex_);
   std::vector<Known> all;
   for (const Entry& entry : entries_) {
-    all.push_back({entry.name, {}});
+    all.push_back({entry.name, entry.hears, {}});
     if (entry.served) all.back().loaded = {entry.served, &entry.served->loaded()};
   }
   return all;

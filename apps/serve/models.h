@@ -60,6 +60,7 @@ class Models {
 
   struct Known {
     std::string name;
+    bool hears;
     std::shared_ptr<const Loaded> loaded;  // nullptr: it is not
   };
   std::vector<Known> list() const;
@@ -72,6 +73,7 @@ class Models {
   struct Entry {
     cli::ModelArgs args;
     std::string name;
+    bool hears = false;  // known of several models only
     std::shared_ptr<Served> served = {};
     std::uint64_t used = 0;  // when it was asked for last, in uses
   };

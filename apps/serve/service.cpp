@@ -325,6 +325,7 @@ HttpResponse Service::show_models(const std::string& path) const {
                   {"created", started_},
                   {"owned_by", "weft"},
                   {"status", {{"value", known.loaded ? "loaded" : "unloaded"}}}};
+    if (known.hears) model["hears"] = true;
     if (known.loaded)
       model.update({{"context", known.loaded->facts.context}, {"vocab_size", known.loaded->facts.vocab_size}});
     if (path != "/v1/models" && name == known.name) return json_response(model);

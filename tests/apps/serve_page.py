@@ -31,6 +31,8 @@ if not (chromium := shutil.which("chromium")) or not importlib.util.find_spec("a
     print("NOT RUN: chromium or axe-core-python is not installed")
     sys.exit(77)
 AXE = (pathlib.Path(importlib.util.find_spec("axe_core_python").origin).parent / "axe.min.js").read_text()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+POCKET, WHISPER = ROOT / "apps/pocket/pocket.gguf", ROOT / "tests/model/golden_whisper/speech"
 DESK, PHONE = {"width": 1000, "height": 700}, {"width": 320, "height": 568}
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC")
 
@@ -457,8 +459,30 @@ def check_long_conversation(open_page):
     tab.done()
 
 
+def check_speech(open_page):
+    """The microphone's button is there if a model hears; what it heard comes into the field."""
+    tab = open_page()
+    assert tab.page.locator("#speak").is_hidden()
+    tab.done()
+    with Server("-m", POCKET, "-m", WHISPER) as server:
+        tab = open_page(url=f"http://127.0.0.1:{server.port}/", permissions=["microphone"])
+        tab.until("!document.getElementById('speak').hidden")
+        tab.page.evaluate("document.getElementById('input').value = 'so:'")
+        tab.page.click("#speak")
+        tab.until("document.getElementById('speak').getAttribute('aria-pressed') === 'true'")
+        tab.page.wait_for_timeout(1500)  # the browser's own microphone beeps
+        tab.page.click("#speak")
+        tab.until("document.getElementById('speak').disabled || document.getElementById('input').value.length > 3")
+        tab.until("!document.getElementById('speak').disabled", seconds=120)
+        heard = tab.page.evaluate("document.getElementById('input').value")
+        assert heard.startswith("so: ") and len(heard) > 5, heard
+        print(f"  heard {heard[:60]!r}")
+        tab.picture("speech")
+        tab.done()
+
+
 with Server() as server, sync_playwright() as playwright:
-    browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--use-fake-device-for-media-stream"])
     for name, check in [(name, check) for name, check in list(globals().items()) if name.startswith("check_") and (arguments.only or "") in name]:
         contexts = []
 

@@ -146,6 +146,8 @@ class ServeTranscriptions(ServeTest):
 
     def test_beside_another_model(self):
         with Server("-m", bert(), "-m", MODEL) as server:
+            listed = server.request("GET", "/v1/models")[2]["data"]
+            self.assertEqual([(one["id"], one.get("hears", False)) for one in listed], [("bert", False), ("speech", True)])
             headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
             for name, want in (("speech", 200), ("bert", 400), ("other", 404)):
                 status, _, answer = server.request("POST", PATH, form([("model", name), ("file", self.recording)]), headers)

@@ -5,14 +5,15 @@ let server = { context: 0 };  // facts of the model; context: tokens, 0: not kno
 class ServerError extends Error {
   constructor(message, code, status) { super(message); this.code = code; this.status = status; }
 }
-function headers() {
+function headers(form) {
   const key = $("key").value;
-  return key ? { "Content-Type": "application/json", Authorization: "Bearer " + key } : { "Content-Type": "application/json" };
+  return { ...(!form && { "Content-Type": "application/json" }), ...(key && { Authorization: "Bearer " + key }) };
 }
 async function call(path, body, signal) {
   let reply;
+  const form = body instanceof FormData;
   try {
-    reply = await fetch(path, { method: body ? "POST" : "GET", headers: headers(), body: body && JSON.stringify(body), signal });
+    reply = await fetch(path, { method: body ? "POST" : "GET", headers: headers(form), body: form ? body : body && JSON.stringify(body), signal });
   } catch (error) {
     throw error.name === "AbortError" ? error : new ServerError("The server does not answer.", "gone", 0);
   }

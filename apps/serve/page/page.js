@@ -393,6 +393,52 @@ function drawPictures() {
   }));
 }
 
+// ---- speech ----
+const HEARD_RATE = 16000;  // samples a second
+let recorder = null;       // while somebody speaks
+// A WAV file of a recording that the browser made.
+async function wavOf(recording) {
+  const sound = await new OfflineAudioContext(1, 1, HEARD_RATE).decodeAudioData(await recording.arrayBuffer()), samples = sound.getChannelData(0);
+  const data = new DataView(new ArrayBuffer(44 + 2 * samples.length));
+  const put = (at, text) => [...text].forEach((letter, i) => data.setUint8(at + i, letter.charCodeAt(0)));
+  for (const [at, text] of [[0, "RIFF"], [8, "WAVEfmt "], [36, "data"]]) put(at, text);
+  for (const [at, value] of [[4, 36 + 2 * samples.length], [16, 16], [24, HEARD_RATE], [28, 2 * HEARD_RATE], [40, 2 * samples.length]]) data.setUint32(at, value, true);
+  for (const [at, value] of [[20, 1], [22, 1], [32, 2], [34, 16]]) data.setUint16(at, value, true);
+  samples.forEach((sample, i) => data.setInt16(44 + 2 * i, Math.max(-1, Math.min(1, sample)) * 32767, true));
+  return new Blob([data], { type: "audio/wav" });
+}
+// The text comes into the field, to be read before it is sent.
+async function transcribe(recording) {
+  const form = new FormData();
+  form.append("model", server.ear);
+  form.append("file", await wavOf(recording), "speech.wav");
+  const { text } = await (await call("v1/audio/transcriptions", form)).json();
+  if (!text) return toast("Nothing was understood.");
+  $("input").value = [$("input").value.trim(), text].filter(Boolean).join(" ");
+  grow();
+  $("input").focus();
+}
+async function speak() {
+  if (recorder) return recorder.stop();
+  const parts = [];
+  let sound;
+  try {
+    sound = await navigator.mediaDevices.getUserMedia({ audio: true });
+    recorder = new MediaRecorder(sound);
+  } catch { return toast("The browser gives no microphone."); }
+  recorder.addEventListener("dataavailable", (event) => parts.push(event.data));
+  recorder.addEventListener("stop", async () => {
+    for (const track of sound.getTracks()) track.stop();
+    recorder = null;
+    $("speak").setAttribute("aria-pressed", "false");
+    $("speak").disabled = true;
+    try { await transcribe(new Blob(parts)); } catch (error) { toast(error instanceof ServerError ? error.message : "The browser cannot read what it recorded."); }
+    $("speak").disabled = false;
+  });
+  recorder.start();
+  $("speak").setAttribute("aria-pressed", "true");
+}
+
 // ---- the page ----
 function grow() {
   if (CSS.supports("field-sizing", "content")) return;
@@ -401,8 +447,9 @@ function grow() {
 }
 async function showModel() {
   try {
-    const model = (await (await call("v1/models")).json()).data[0];
-    server = { ready: true, context: model.context ?? 0 };
+    const [model, ...others] = (await (await call("v1/models")).json()).data;
+    server = { ready: true, context: model.context ?? 0, ear: others.find((other) => other.hears)?.id };
+    $("speak").hidden = !server.ear || !navigator.mediaDevices;
     $("model").textContent = model.id;
     draw();
   } catch (error) {
@@ -457,6 +504,7 @@ for (const name of ["dragover", "dragleave", "drop"])
     $("form").classList.toggle("drop", name === "dragover");
     if (name === "drop") addPictures(event.dataTransfer.files);
   });
+$("speak").addEventListener("click", speak);
 $("attach").addEventListener("click", () => $("attach-file").click());
 $("attach-file").addEventListener("change", async () => { await addPictures($("attach-file").files); $("attach-file").value = ""; });
 document.addEventListener("keydown", (event) => {
