@@ -11,11 +11,14 @@ using namespace weft::capi;
 
 namespace {
 
+constexpr const char *kImage = "<image>", *kGemmaBegin = "<start_of_image>", *kGemmaEnd = "<end_of_image>";
+constexpr uint32_t kRow = SOFT_ID;  // stands for a row among a picture's ids
+
 // The id of a text that is one control token.
-uint32_t image_token(const Tokenizer& tokenizer) {
-  const std::vector<uint32_t> ids = tokenizer.encode("<image>", Special::parse);
+uint32_t image_token(const Tokenizer& tokenizer, const char* text) {
+  const std::vector<uint32_t> ids = tokenizer.encode(text, Special::parse);
   if (ids.size() != 1 || !tokenizer.is_control(ids[0]))
-    throw Error(Code::invalid_argument, "the vocabulary has no token '<image>'", "model",
+    throw Error(Code::invalid_argument, "the vocabulary has no token '" + std::string(text) + "'", "model",
                 "load the text model that belongs to the encoder");
   return ids[0];
 }
@@ -31,8 +34,7 @@ std::vector<std::byte> read_picture(const char* path) {
 }  // namespace
 
 struct weft_image_encoder : DeviceUser {
-  weft_image_encoder(const weft_model* of, std::filesystem::path from)
-      : DeviceUser(of), path(std::move(from)), token(image_token(of->tokenizer)) {
+  weft_image_encoder(const weft_model* of, std::filesystem::path from) : DeviceUser(of), path(std::move(from)) {
     enter_device();
   }
   void leave_device() override {
@@ -43,6 +45,8 @@ struct weft_image_encoder : DeviceUser {
     const Model& text = model->model;
     const ModelFile file = open_image_model(path);
     const ImageConfig config = read_image_config(file);
+    token = image_token(model->tokenizer, config.pooled ? kGemmaBegin : kImage);
+    if (config.pooled) image_token(model->tokenizer, kGemmaEnd);
     if (config.text_width != text.config.width)
       throw Error(Code::invalid_argument,
                   "the encoder's rows have " + std::to_string(config.text_width) + " numbers, the model's " +
@@ -59,23 +63,40 @@ struct weft_image_encoder : DeviceUser {
   }
 
   std::filesystem::path path;
-  uint32_t token;
+  uint32_t token = 0;  // that a chat template writes
   std::unique_ptr<const ImageModel> images;
   std::optional<ImageEncoder> encoder;
 };
 
 struct weft_image {
-  std::vector<uint32_t> ids;  // of its text; where a row stands the token "<image>"
+  std::vector<uint32_t> ids;  // of its text, and kRow where a row stands
   std::vector<float> rows;
   std::vector<weft_prompt_part> parts;
 };
 
-// The text around the tiles, and the rows where it says "<image>".
-static void make_parts(weft_image& image, uint32_t token, uint32_t width) {
+// The ids of a picture in a prompt. Gemma 3's were trained with tokens of their own before and after the rows, whatever
+// text is beside them.
+static std::vector<uint32_t> picture_ids(const weft_image_encoder& encoder, const Tiles& tiles) {
+  const Tokenizer& tokenizer = encoder.model->tokenizer;
+  const ImageConfig& config = encoder.images->config;
+  if (!config.pooled) {
+    std::vector<uint32_t> ids = tokenizer.encode(picture_text(tiles, config.rows_per_tile()), Special::parse);
+    std::ranges::replace(ids, encoder.token, kRow);
+    return ids;
+  }
+  std::vector<uint32_t> ids = tokenizer.encode(std::string("\n\n") + kGemmaBegin, Special::parse);
+  ids.insert(ids.end(), config.rows_per_tile(), kRow);
+  const std::vector<uint32_t> end = tokenizer.encode(kGemmaEnd + std::string("\n\n"), Special::parse);
+  ids.insert(ids.end(), end.begin(), end.end());
+  return ids;
+}
+
+// The text around the tiles, and the rows.
+static void make_parts(weft_image& image, uint32_t width) {
   size_t row = 0;
   for (size_t begin = 0, end = 0; begin < image.ids.size(); begin = end) {
-    const bool soft = image.ids[begin] == token;
-    while (end < image.ids.size() && (image.ids[end] == token) == soft) ++end;
+    const bool soft = image.ids[begin] == kRow;
+    while (end < image.ids.size() && (image.ids[end] == kRow) == soft) ++end;
     if (soft)
       image.parts.push_back({nullptr, image.rows.data() + row * width, end - begin});
     else
@@ -90,12 +111,12 @@ static std::unique_ptr<weft_image> encode(weft_image_encoder& encoder, std::span
   const ImageConfig& config = encoder.images->config;
   const Tiles tiles = split_picture(decode_picture(file, place), config.pictures);
   auto image = std::make_unique<weft_image>();
-  image->ids = encoder.model->tokenizer.encode(picture_text(tiles, config.rows_per_tile()), Special::parse);
+  image->ids = picture_ids(encoder, tiles);
   for (const Picture& tile : tiles.pictures) {
     const std::vector<float> rows = on_device.encode(patches_of(tile, config.pictures, config.patch));
     image->rows.insert(image->rows.end(), rows.begin(), rows.end());
   }
-  make_parts(*image, encoder.token, config.text_width);
+  make_parts(*image, config.text_width);
   return image;
 }
 

@@ -77,7 +77,12 @@ void add_shards(ModelFile& model, const fs::path& index_path) {
 
 bool reads_images(const JsonValue& config) {
   const JsonValue* type = config.find("model_type");
-  return type != nullptr && (*type == "idefics3" || *type == "smolvlm");
+  return type != nullptr && (*type == "idefics3" || *type == "smolvlm" || *type == "gemma3");
+}
+
+bool is_gemma3(const JsonValue& config) {
+  const JsonValue* type = config.find("model_type");
+  return type != nullptr && *type == "gemma3";
 }
 
 // A model of texts and pictures, of which Weft runs the text model alone.
@@ -141,14 +146,21 @@ void keep_text(ModelFile& model) {
     if (tensor.name.starts_with(kBody)) tensor.name.replace(0, kBody.size(), "model.language_model.");
     if (tensor.name.starts_with("language_model.lm_head.")) tensor.name.erase(0, kWhole.size());
   }
-  const std::string_view text_name = reads_images(model.metadata) ? "model.text_model." : "model.language_model.";
+  const bool gemma3 = is_gemma3(model.metadata);
+  const std::string_view text_name =
+      reads_images(model.metadata) && !gemma3 ? "model.text_model." : "model.language_model.";
   const JsonValue* text = model.metadata.find("text_config");
   if (text == nullptr || !text->is_object())
     throw Error(Code::bad_file, "there is no object \"text_config\"", (model.path / "config.json").string());
   JsonValue own = *text;
   if (!own.contains("model_type"))  // as Transformers takes for granted
-    own["model_type"] = model.metadata["model_type"] == "mistral3" ? "mistral" : "llama";
+    own["model_type"] = gemma3 ? "gemma3_text" : model.metadata["model_type"] == "mistral3" ? "mistral" : "llama";
   if (const JsonValue* tied = model.metadata.find("tie_word_embeddings")) own["tie_word_embeddings"] = *tied;
+  if (gemma3) {
+    for (const char* key : {"mm_tokens_per_image", "boi_token_index", "boi_token_id"})
+      if (const JsonValue* value = model.metadata.find(key)) own[key] = *value;
+    if (!own.contains("mm_tokens_per_image")) own["mm_tokens_per_image"] = 256;  // as Gemma3Config has it
+  }
   model.metadata = std::move(own);
   std::erase_if(model.tensors, [&](const TensorView& tensor) {
     return !tensor.name.starts_with(text_name) && !tensor.name.starts_with(kHead);
@@ -163,10 +175,28 @@ void keep_text(ModelFile& model) {
   model.tokenizer_config["chat_template"] = *source;
 }
 
+// Gemma 3's names differ between versions of Transformers: "model." first or not, "vision_model." or not. Gives its
+// tensors the names of Idefics3.
+void name_gemma3_image(ModelFile& model) {
+  for (TensorView& tensor : model.tensors) {
+    std::string& name = tensor.name;
+    const auto replace = [&](std::string_view old, std::string_view by) {
+      if (name.starts_with(old)) name.replace(0, old.size(), by);
+    };
+    replace("vision_tower.", "model.vision_tower.");
+    replace("multi_modal_projector.", "model.multi_modal_projector.");
+    replace("model.vision_tower.vision_model.", "model.vision_model.");
+    replace("model.vision_tower.", "model.vision_model.");
+    replace("model.multi_modal_projector.mm_input_projection_weight", "model.connector.mm_input_projection.weight");
+    replace("model.multi_modal_projector.", "model.connector.");
+  }
+}
+
 void keep_image(ModelFile& model) {
   if (!reads_images(model.metadata))
     throw Error(Code::unsupported, "the model has no encoder of pictures that Weft can run", model.path.string(),
-                "Weft runs those of Idefics3 and SmolVLM");
+                "Weft runs those of Idefics3, SmolVLM and Gemma 3");
+  if (is_gemma3(model.metadata)) name_gemma3_image(model);
   std::erase_if(model.tensors, [](const TensorView& tensor) {
     return !tensor.name.starts_with("model.vision_model.") && !tensor.name.starts_with("model.connector.");
   });

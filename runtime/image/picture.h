@@ -34,8 +34,13 @@ int exif_orientation(std::span<const std::byte> file);
 // The picture turned and mirrored so that one of that orientation (1 to 8) stands upright.
 Picture upright(Picture picture, int orientation);
 
-// The picture in another size, by Lanczos' filter with three lobes: the numbers of Pillow's resize(..., LANCZOS).
-// Both sizes are at least 1.
-Picture resize_picture(const Picture& picture, uint32_t width, uint32_t height);
+enum class ResizeFilter {
+  lanczos,  // with three lobes
+  bilinear,
+};
+
+// The picture in another size: the numbers of Pillow's resize. Both sizes are at least 1.
+Picture resize_picture(const Picture& picture, uint32_t width, uint32_t height,
+                       ResizeFilter filter = ResizeFilter::lanczos);
 
 }  // namespace weft

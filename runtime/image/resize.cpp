@@ -1,4 +1,4 @@
-// Lanczos' filter with the integers of Pillow's resize, so that the network sees the pixels it was trained on: weights
+// Filters with the integers of Pillow's resize, so that the network sees the pixels it was trained on: weights
 // of 22 bits after the point, and a picture of bytes between the horizontal and the vertical pass.
 #include <algorithm>
 #include <cmath>
@@ -10,11 +10,12 @@ namespace weft {
 namespace {
 
 constexpr int kBits = 22;
-constexpr double kLobes = 3;
+constexpr double kLobes = 3;  // of Lanczos' filter
 
 double sinc(double x) { return x == 0 ? 1 : std::sin(x * std::numbers::pi) / (x * std::numbers::pi); }
 
 double lanczos(double x) { return x >= -kLobes && x < kLobes ? sinc(x) * sinc(x / kLobes) : 0; }
+double triangle(double x) { return std::max(1 - std::abs(x), 0.0); }
 
 // The pixels that one new pixel is made of, and their weights.
 struct Window {
@@ -22,8 +23,10 @@ struct Window {
   std::vector<int32_t> weights;
 };
 
-std::vector<Window> windows(uint32_t from, uint32_t to) {
-  const double scale = static_cast<double>(from) / to, stretch = std::max(scale, 1.0), reach = kLobes * stretch;
+std::vector<Window> windows(uint32_t from, uint32_t to, ResizeFilter filter) {
+  const bool sharp = filter == ResizeFilter::lanczos;
+  const double scale = static_cast<double>(from) / to, stretch = std::max(scale, 1.0);
+  const double reach = (sharp ? kLobes : 1) * stretch;
   std::vector<Window> all(to);
   for (uint32_t i = 0; i < to; ++i) {
     const double center = (i + 0.5) * scale;
@@ -32,7 +35,8 @@ std::vector<Window> windows(uint32_t from, uint32_t to) {
     std::vector<double> weights;
     double sum = 0;
     for (uint32_t x = first; x < last; ++x) {
-      weights.push_back(lanczos((static_cast<double>(x) - center + 0.5) * (1 / stretch)));
+      const double distance = (static_cast<double>(x) - center + 0.5) * (1 / stretch);
+      weights.push_back(sharp ? lanczos(distance) : triangle(distance));
       sum += weights.back();
     }
     all[i].first = first;
@@ -54,9 +58,9 @@ uint8_t weighted(const Window& window, const uint8_t* pixels, size_t step) {
   return static_cast<uint8_t>(std::clamp<int64_t>(sum >> kBits, 0, 255));
 }
 
-Picture resize_rows(const Picture& picture, uint32_t width) {
+Picture resize_rows(const Picture& picture, uint32_t width, ResizeFilter filter) {
   Picture result = {width, picture.height, std::vector<uint8_t>(size_t{width} * picture.height * 3)};
-  const std::vector<Window> all = windows(picture.width, width);
+  const std::vector<Window> all = windows(picture.width, width, filter);
   uint8_t* to = result.pixels.data();
   for (uint32_t y = 0; y < picture.height; ++y)
     for (const Window& window : all)
@@ -64,20 +68,20 @@ Picture resize_rows(const Picture& picture, uint32_t width) {
   return result;
 }
 
-Picture resize_columns(const Picture& picture, uint32_t height) {
+Picture resize_columns(const Picture& picture, uint32_t height, ResizeFilter filter) {
   Picture result = {picture.width, height, std::vector<uint8_t>(size_t{picture.width} * height * 3)};
   const size_t row = size_t{picture.width} * 3;
   uint8_t* to = result.pixels.data();
-  for (const Window& window : windows(picture.height, height))
+  for (const Window& window : windows(picture.height, height, filter))
     for (size_t i = 0; i < row; ++i) *to++ = weighted(window, picture.pixel(0, window.first) + i, row);
   return result;
 }
 
 }  // namespace
 
-Picture resize_picture(const Picture& picture, uint32_t width, uint32_t height) {
-  Picture result = picture.width == width ? picture : resize_rows(picture, width);
-  return result.height == height ? result : resize_columns(result, height);
+Picture resize_picture(const Picture& picture, uint32_t width, uint32_t height, ResizeFilter filter) {
+  Picture result = picture.width == width ? picture : resize_rows(picture, width, filter);
+  return result.height == height ? result : resize_columns(result, height, filter);
 }
 
 }  // namespace weft

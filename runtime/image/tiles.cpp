@@ -58,6 +58,7 @@ Picture crop(const Picture& picture, uint32_t left, uint32_t top, uint32_t side)
 
 Tiles split_picture(const Picture& picture, const PictureSettings& settings) {
   const uint32_t tile = settings.tile;
+  if (settings.square) return {0, 0, {resize_picture(picture, tile, tile, ResizeFilter::bilinear)}};
   const Size first = first_size(picture, settings.longest_edge);
   Picture sized = resize_picture(picture, first.width, first.height);
   Tiles tiles;

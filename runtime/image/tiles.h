@@ -1,5 +1,6 @@
-// From a picture to what the vision encoder of Idefics3 and SmolVLM reads (Laurencon et al. 2024, "Building and better
-// understanding vision-language models"; Marafioti et al. 2025, "SmolVLM"), and to the text around it.
+// From a picture to what a vision encoder reads, and to the text around it: those of Idefics3 and SmolVLM (Laurencon et
+// al. 2024, "Building and better understanding vision-language models"; Marafioti et al. 2025, "SmolVLM"), and of
+// Gemma 3 (Gemma Team 2025, "Gemma 3 Technical Report").
 #pragma once
 
 #include <array>
@@ -15,6 +16,7 @@ struct PictureSettings {
   uint32_t longest_edge = 0;  // in pixels; the first size a picture gets
   uint32_t tile = 0;          // side of a tile in pixels
   bool split = true;          // a picture becomes tiles and the whole; else the whole alone
+  bool square = false;        // Gemma 3: it becomes one tile, whatever its sides, by another filter
   double scale = 1.0 / 255;   // of a channel's value
   std::array<float, 3> mean = {0.5f, 0.5f, 0.5f}, deviation = {0.5f, 0.5f, 0.5f};  // of the scaled values, by channel
 };
@@ -30,7 +32,8 @@ Tiles split_picture(const Picture& picture, const PictureSettings& settings);
 // the right and at the bottom are dropped.
 std::vector<float> patches_of(const Picture& tile, const PictureSettings& settings, uint32_t patch);
 
-// Text of a picture in the prompt. Each "<image>" is a row of the encoder; a tile has rows_per_tile of them.
+// Text of a picture in the prompt of Idefics3 and SmolVLM. Each "<image>" is a row of the encoder; a tile has
+// rows_per_tile of them.
 std::string picture_text(const Tiles& tiles, uint32_t rows_per_tile);
 
 }  // namespace weft

@@ -21,6 +21,7 @@ namespace {
 using ops::Activation;
 
 constexpr uint32_t kMostBuckets = 4096;
+constexpr uint32_t kMostPictureRows = 1u << 14;
 constexpr uint32_t kT5Farthest = 128;  // whose distance has a bias of its own: every T5's, and in no key of GGUF
 
 // Begins a config with the settings of the family, the same for both kinds of files.
@@ -122,6 +123,17 @@ void read_softmaxes(Config& c, const JsonObject& values, const std::string& p) {
   if (c.width % 64 != 0) unsupported(with + "a width that is no multiple of 64", values);
 }
 
+// The same of GGUF files, which do not say whether there are pictures: the smaller models have none.
+void read_gguf_pictures(Config& c, const JsonObject& values) {
+  const char* const key = "tokenizer.ggml.tokens";
+  if (c.family != "gemma3" || c.layers == 18 || c.layers == 26 || !values.has(key)) return;
+  const JsonValue::Array& tokens = values.array(key);
+  const auto found = std::ranges::find_if(tokens, [](const JsonValue& token) { return token == "<start_of_image>"; });
+  if (found == tokens.end()) return;
+  c.picture_token = static_cast<uint32_t>(found - tokens.begin());
+  c.picture_rows = 256;
+}
+
 float read_multiplier(const Config& c, const JsonObject& values, const std::string& key) {
   const double own = c.traits->gguf_multipliers ? values.number(key, kTiny, 1e6) : values.number(key, kTiny, 1e6, 1);
   return static_cast<float>(own);
@@ -185,6 +197,7 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
     unsupported("not supported: feed-forwards of different widths in this family", values);
   for (uint32_t layer = 0; layer < c.layers && !same; ++layer) c.layer_configs[layer].ffn = ffn[layer];
   read_softmaxes(c, values, p);
+  read_gguf_pictures(c, values);
   return c;
 }
 
@@ -276,6 +289,14 @@ void check_mpt(const JsonObject& values) {
     unsupported("not supported: other positions than ALiBi's", own);
 }
 
+// Gemma 3's begin of a picture. The folder of a model without pictures has no rows for one.
+void read_pictures(Config& c, const JsonObject& values) {
+  if (c.family != "gemma3_text") return;
+  c.picture_rows = values.integer("mm_tokens_per_image", 1, kMostPictureRows, 0);
+  if (c.picture_rows > 0)
+    c.picture_token = values.integer(values.either({"boi_token_index", "boi_token_id"}), 0, UINT32_MAX, 255999);
+}
+
 Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("model_type", ""));
   if (const char* const key = "quantization_config"; values.has(key)) {
@@ -354,6 +375,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   check_mpt(values);
   read_huggingface_mixers(c, values);
   read_huggingface_experts(c, values);
+  read_pictures(c, values);
   if (c.encoder) c.start_token = read_start_token(file, values);
   return c;
 }

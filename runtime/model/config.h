@@ -92,7 +92,11 @@ struct Config {
   // For an encoder-decoder, where this config is the decoder's: the encoder, which has the same width, and the token
   // that the decoder starts from.
   std::shared_ptr<const Config> encoder;
-  uint32_t bands = 0;  // of an encoder that reads sound (sound_input.h): numbers of a frame; 0: it reads tokens
+  // Soft tokens right after this token are a picture: they see each other, not only earlier ones (Gemma 3). Has a value
+  // only with picture_rows.
+  std::optional<uint32_t> picture_token;
+  uint32_t picture_rows = 0;  // most of a picture
+  uint32_t bands = 0;         // of an encoder that reads sound (sound_input.h): numbers of a frame; 0: it reads tokens
   std::shared_ptr<const SpeechConfig> speech;  // nullptr: it does not hear
   bool hears() const { return encoder && encoder->bands > 0; }
   uint32_t start_token = 0;

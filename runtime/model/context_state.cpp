@@ -17,6 +17,10 @@ std::vector<View*> arrays_in(LayerState& state) {
 
 }  // namespace
 
+uint32_t most_pass_tokens(const Config& config, const Plan& plan) {
+  return static_cast<uint32_t>(align_up(std::max(config.picture_rows, plan.chunk_tokens), plan.chunk_tokens));
+}
+
 std::vector<View> arrays_of(const LayerState& state) {
   LayerState copy = state;
   std::vector<View> arrays;

@@ -16,6 +16,9 @@ inline constexpr uint32_t kMostTakenBack = 12;
 // Copies of the recurrent states that a session has room for.
 inline constexpr uint32_t kMostCheckpoints = 6;
 
+// Tokens of the largest pass: a chunk of a prompt, or a whole picture.
+uint32_t most_pass_tokens(const Config& config, const Plan& plan);
+
 struct StateSize {
   const Plan& plan;
   uint32_t context;      // tokens

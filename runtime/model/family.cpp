@@ -148,6 +148,16 @@ constexpr Family kImageFamily = {.architecture = "clip",
                                  .names = kSiglipNames,
                                  .gguf_names = kSiglipGguf};
 
+constexpr Family kGemma3ImageFamily = {.architecture = "clip",
+                                       .model_type = "gemma3",
+                                       .layer_kind = kSiglip,
+                                       .prefix = "model.vision_model.",
+                                       .layers = "encoder.layers.",
+                                       .gguf_layers = "v.blk.",
+                                       .names = kGemma3ImageNames,
+                                       .gguf_names = kGemma3ImageGguf,
+                                       .transposed_output = true};
+
 constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent, .experts = true},
     {.architecture = "llama", .model_type = "mistral", .gguf_pairs = ops::Pairs::adjacent},
@@ -451,7 +461,7 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
               "Weft runs " + all);
 }
 
-const Family& image_family() { return kImageFamily; }
+const Family& image_family(bool gemma3) { return gemma3 ? kGemma3ImageFamily : kImageFamily; }
 
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer,
                         std::string_view what) {
@@ -460,7 +470,8 @@ std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_
     if (layer >= 0) name += std::string(family.gguf_layers) + std::to_string(layer) + ".";
     name += stem({family.gguf_names}, role);
   } else {
-    if (role != "output") name += family.prefix;  // the head is no part of the body
+    // The head is no part of the body, nor is what follows an image encoder.
+    if (role != "output" && role != "soft_norm") name += family.prefix;
     if (layer >= 0) name += std::string(family.layers) + std::to_string(layer) + ".";
     name += stem({family.names, kLlamaNames}, role);
   }

@@ -82,9 +82,10 @@ struct Family {
   bool local_plain = false;       // layers with a window have RoPE without its scaling
   std::string_view prefix = "model.", layers = "layers.";  // of Hugging Face's names
   std::string_view gguf_layers = "blk.";
-  TensorNames names = {};       // that differ from Llama's
-  TensorNames gguf_names = {};  // that differ from the roles'
-  bool transposed = false;      // Hugging Face: the layers' matrices are (columns, rows)
+  TensorNames names = {};          // that differ from Llama's
+  TensorNames gguf_names = {};     // that differ from the roles'
+  bool transposed = false;         // Hugging Face: the layers' matrices are (columns, rows)
+  bool transposed_output = false;  // of an image encoder: so is "output", in every kind of file
   bool qkv_by_head = false;  // Hugging Face: rows of attn_qkv are (head, q k v, head_dim), not (q k v, head, head_dim)
   uint32_t first_position = 0;      // Hugging Face: the row of the position table that the first position has
   bool shares_norm = false;         // parallel branches, which a file may ask for, read the same norm of x
@@ -109,9 +110,9 @@ std::span<const Family> all_families();
 // The family of a file. Throws Error(unsupported) naming the unknown one, the place, and all there are.
 const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place);
 
-// The image encoder of Idefics3 and SmolVLM: SigLIP's (Zhai et al. 2023, "Sigmoid Loss for Language Image
-// Pre-Training"). Static; find_family does not know it.
-const Family& image_family();
+// The image encoders: SigLIP's (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training") with the ends of
+// Idefics3 and SmolVLM, or those of Gemma 3. Static; find_family does not know them.
+const Family& image_family(bool gemma3);
 
 // The file's name for a tensor. role: "token_embd", "token_embd_norm", "token_types", "position_embd", "output_norm" or
 // "output"; of a layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm",
@@ -127,8 +128,9 @@ const Family& image_family();
 // "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number; of a feed-forward beside
 // them "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp" and, for its gate, "ffn_gate_inp_shexp"; "attn_sinks"; of a
 // masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias". The image
-// encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, and "output" for the projection to the
-// width of the text model. An encoder of sound has "conv1" and "conv2" before its layers.
+// encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, "soft_norm" for Gemma 3's norm of pooled
+// states, and "output" for the projection to the width of the text model. An encoder of sound has "conv1" and "conv2"
+// before its layers.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

@@ -249,6 +249,21 @@ inline constexpr TensorName kSiglipGguf[] = {{"patch_embd", "v.patch_embd"},
                                              {"attn_norm", "ln1"},
                                              {"attn_output", "attn_out"},
                                              {"ffn_norm", "ln2"}};
+inline constexpr TensorName kGemma3ImageNames[] = {{"patch_embd", "embeddings.patch_embedding"},
+                                                   {"position_embd", "embeddings.position_embedding"},
+                                                   {"output_norm", "post_layernorm"},
+                                                   {"output", "model.connector.mm_input_projection"},
+                                                   {"soft_norm", "model.connector.mm_soft_emb_norm"},
+                                                   {"attn_norm", "layer_norm1"},
+                                                   {"attn_output", "self_attn.out_proj"},
+                                                   {"ffn_norm", "layer_norm2"},
+                                                   {"ffn_up", "mlp.fc1"},
+                                                   {"ffn_down", "mlp.fc2"}};
+inline constexpr TensorName kGemma3ImageGguf[] = {
+    {"patch_embd", "v.patch_embd"},    {"position_embd", "v.position_embd"},
+    {"output_norm", "v.post_ln"},      {"output", "mm.input_projection"},
+    {"soft_norm", "mm.soft_emb_norm"}, {"attn_norm", "ln1"},
+    {"attn_output", "attn_out"},       {"ffn_norm", "ln2"}};
 inline constexpr TensorName kT5EncoderGguf[] = {{"output_norm", "enc.output_norm"}, {"attn_output", "attn_o"}};
 inline constexpr TensorName kT5DecoderGguf[] = {{"output_norm", "dec.output_norm"}, {"attn_output", "attn_o"}};
 

@@ -68,7 +68,7 @@ uint64_t encoder_bytes(const Config& config, const Plan& plan, uint32_t stride, 
 
 // As Session has it.
 uint64_t session_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context, Format cache) {
-  const StateLayout kv(config, {plan, context, plan.chunk_tokens, cache});
+  const StateLayout kv(config, {plan, context, most_pass_tokens(config, plan), cache});
   return activation_bytes(config, plan, stride, plan.chunk_tokens) + step_bytes(config, context, context) + kv.bytes +
          kv.scratch_bytes + kv.checkpoint_bytes();
 }

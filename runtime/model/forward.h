@@ -45,6 +45,7 @@ struct Pass {
   ShardViews shards = {};
   std::vector<Neighbours> neighbours = {};  // of the members
   AdapterUse adapter = {};                  // of a session; the members of a batch have theirs
+  bool picture = false;                     // the tokens are a picture, and see each other
 
   // One pass per session: a session is a batch of one. Work for each session is recorded for all sessions before the
   // next operation, so barriers separate operations only, never sessions.

@@ -13,6 +13,7 @@ struct ImageConfig {
   uint32_t patch = 0;       // pixels of its side
   uint32_t side = 0;        // patches in a row of a tile
   uint32_t shuffle = 0;     // patches in a row of those that are joined
+  bool pooled = false;      // Gemma 3: their states are averaged and normed, not joined
   uint32_t text_width = 0;  // of the rows
 
   uint32_t rows_per_tile() const { return side / shuffle * (side / shuffle); }

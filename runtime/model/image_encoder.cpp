@@ -34,7 +34,7 @@ std::unique_ptr<const ImageModel> load_image_model(const std::shared_ptr<Device>
   model->config = read_image_config(file);
   const ImageConfig& c = model->config;
   model->ends.pixels = 3 * c.patch * c.patch;
-  model->ends.joined = c.network.width * c.shuffle * c.shuffle;
+  model->ends.joined = c.pooled ? c.network.width : c.network.width * c.shuffle * c.shuffle;
   model->ends.rows = c.text_width;
   const auto report = std::make_shared<WeightsReport>(file, nullptr);
   const std::shared_ptr<const ModelFile> borrowed(std::shared_ptr<void>(), &file);
@@ -56,6 +56,8 @@ ImageEncoder::ImageEncoder(const ImageModel& model)
       pixels_(rows_to_write(model.network.device, "pixels", tokens_, model.ends.pixels)),
       states_(rows_to_read(model.network.device, "patch states", tokens_, model.network.config.width)),
       joined_(rows_to_write(model.network.device, "joined patches", rows_, model.ends.joined)),
+      normed_(
+          rows_to_write(model.network.device, "normed patches", model.config.pooled ? rows_ : 1, model.ends.joined)),
       result_(rows_to_read(model.network.device, "image rows", rows_, model.ends.rows)),
       pool_(model.network.device),
       queue_(model.network, Policy::throughput) {
@@ -93,9 +95,12 @@ std::vector<float> ImageEncoder::encode(std::span<const float> patches) {
     std::copy_n(&patches[size_t{i} * columns], columns, pixels_.as<float>() + size_t{i} * stride_of(columns));
   queue_.submit(tokens_, body_, end_);
   queue_.drain();
-  join_neighbours();
+  const bool pooled = model_.config.pooled;
+  pooled ? pool_neighbours() : join_neighbours();
   run_once(model_.network.device, "image rows", [&](Recorder& r) {
-    ops::matmul(r, model_.ends.projection, step_.state, joined_, result_, rows_, ops::Output::write);
+    const ops::NormShape norm = {model_.network.config.width, model_.network.config.epsilon, ops::NormKind::rms};
+    if (pooled) ops::norm(r, norm, step_.state, joined_, model_.ends.soft_norm, normed_, rows_, false);
+    ops::matmul(r, model_.ends.projection, step_.state, pooled ? normed_ : joined_, result_, rows_, ops::Output::write);
   });
   std::vector<float> rows;
   for (uint32_t i = 0; i < model_.config.rows_per_tile(); ++i) {
@@ -116,9 +121,22 @@ void ImageEncoder::join_neighbours() {
     }
 }
 
+// A row is the mean of the states of shuffle x shuffle patches.
+void ImageEncoder::pool_neighbours() {
+  const uint32_t side = model_.config.side, pool = model_.config.shuffle, width = model_.network.config.width;
+  const float share = 1.0f / static_cast<float>(pool * pool);
+  std::memset(joined_.data(), 0, joined_.bytes());
+  for (uint32_t y = 0; y < side; ++y)
+    for (uint32_t x = 0; x < side; ++x) {
+      const float* state = states_.as<float>() + (size_t{y} * side + x) * stride_of(width);
+      float* row = joined_.as<float>() + (size_t{y / pool} * (side / pool) + x / pool) * stride_of(width);
+      for (uint32_t i = 0; i < width; ++i) row[i] += share * state[i];
+    }
+}
+
 uint64_t ImageEncoder::bytes() const {
   uint64_t sum = activations_.bytes() + cache_.bytes() + step_.bytes();
-  for (const Buffer* buffer : {&pixels_, &states_, &joined_, &result_}) sum += buffer->bytes();
+  for (const Buffer* buffer : {&pixels_, &states_, &joined_, &normed_, &result_}) sum += buffer->bytes();
   return sum;
 }
 

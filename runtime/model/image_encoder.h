@@ -1,6 +1,6 @@
 // Turns tiles of pictures into rows that a text model reads as soft tokens: a vision transformer (Dosovitskiy et al.
 // 2020; SigLIP's, Zhai et al. 2023), then neighbouring patches as one (pixel shuffle, Shi et al. 2016, the other way
-// round), projected to the text model's width.
+// round) or as their mean (Gemma 3), projected to the text model's width.
 #pragma once
 
 #include <memory>
@@ -37,6 +37,7 @@ class ImageEncoder {
  private:
   void record_embed(Recorder& r) const;
   void join_neighbours();
+  void pool_neighbours();
 
   const ImageModel& model_;
   uint32_t tokens_, rows_;  // of a tile, in whole chunks
@@ -45,7 +46,8 @@ class ImageEncoder {
   StepBuffers step_;
   Buffer pixels_;  // (tokens, pixels of a patch)
   Buffer states_;  // (tokens, width)
-  Buffer joined_;  // (rows, width * neighbours)
+  Buffer joined_;  // (rows, width * neighbours), or (rows, width)
+  Buffer normed_;  // (rows, width), if they are pooled
   Buffer result_;  // (rows, text_width)
   CommandPool pool_;
   std::vector<CommandBuffer> body_;

@@ -9,7 +9,7 @@ namespace weft {
 
 KeptContext::KeptContext(const Model& model, uint32_t context, Format format, const StatePlace& place)
     : model_(model),
-      state_(model, context, model.device->plan().chunk_tokens, format, place),
+      state_(model, context, most_pass_tokens(model.config, model.device->plan()), format, place),
       recurrent_(std::ranges::any_of(state_.layers, is_recurrent)) {
   if (!recurrent_) return;
   uint64_t bytes = 0;

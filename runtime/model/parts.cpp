@@ -234,9 +234,13 @@ void Parts::check_image(ImageEnds& ends) {
 // The pixels are never rounded to less than f16.
 Pieces Parts::image_ends(ImageEnds& ends) {
   const uint64_t width = config_.width;
-  return {{{ends.patches, ends.pixels, {{"patch_embd", width}}, true, 0, Format::f16},
-           {ends.projection, ends.joined, {{"output", ends.rows}}, false}},
-          {{ends.patches.bias, {{&tensors_.bias("patch_embd", -1, width)}}}}};
+  Pieces pieces = {{{ends.patches, ends.pixels, {{"patch_embd", width}}, true, 0, Format::f16},
+                    {ends.projection, ends.joined, {{"output", ends.rows}}, false}},
+                   {{ends.patches.bias, {{&tensors_.bias("patch_embd", -1, width)}}}}};
+  const float offset = file_.kind == ModelFile::Kind::huggingface ? 1 : 0;  // GGUF files have the weights as they are
+  if (config_.traits->transposed_output)
+    pieces.vectors.push_back({ends.soft_norm, {{&tensors_.need("soft_norm", -1, {width}), offset}}});
+  return pieces;
 }
 
 // The frames are never rounded to less than f16.

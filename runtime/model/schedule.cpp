@@ -82,6 +82,7 @@ void Schedule::set_soft_rows(const View& rows) {
   chunk_.front() = std::move(chunk);
   timed_.clear();
   last_timed_ = nullptr;
+  if (picture_) picture_->body.clear();
   pass_.soft_rows = rows;
 }
 
@@ -95,6 +96,7 @@ void Schedule::set_adapter(const AdapterUse& adapter) {
     decode_ = std::move(decode);
     chunk_ = std::move(chunk);
     whole_.clear();
+    if (picture_) picture_->body.clear();
   } catch (...) {
     pass_.adapter = before;
     throw;
@@ -245,6 +247,31 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) 
   auto end = checks_->ends.find(key);
   if (end == checks_->ends.end()) end = checks_->ends.emplace(key, record_check_of(key, nullptr)).first;
   queue_.submit(tokens, body->second, end->second);
+}
+
+Schedule::Picture::Picture(const Pass& session, uint32_t most) : tokens(most), activations(session.model, most) {}
+
+void Schedule::submit_picture(uint32_t tokens) {
+  const uint32_t most = static_cast<uint32_t>(align_up(tokens, chunk_tokens_));
+  if (!picture_ || picture_->tokens < most) picture_ = std::make_unique<Picture>(pass_, most);
+  Picture& p = *picture_;
+  if (p.body.empty()) {
+    const Pass pass = {.model = pass_.model,
+                       .a = p.activations,
+                       .step = pass_.step,
+                       .context = pass_.context,
+                       .tokens = p.tokens,
+                       .soft_rows = pass_.soft_rows,
+                       .adapter = pass_.adapter,
+                       .picture = true};
+    Recorder dry_run(*pass.model.device);  // asks for every kernel before the recording waits for one
+    record_embed(dry_run, pass);
+    for (uint32_t layer = 0; layer < pass.model.config.layers; ++layer) record_layer(dry_run, pass, layer);
+    const Tail none;
+    p.end = record_end(pool_, pass, [&](Recorder& r) { record_tail(r, pass, {&none, 1}); });
+    p.body = record_body(pool_, pass);
+  }
+  queue_.submit(p.tokens, p.body, p.end);
 }
 
 // A pass that checks a draft normalises a row for each of its tokens, any other the last one alone.

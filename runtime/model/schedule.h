@@ -31,6 +31,7 @@ class Schedule {
   ~Schedule();
 
   uint32_t chunk_tokens() const { return chunk_tokens_; }
+  uint64_t picture_bytes() const { return picture_ ? picture_->activations.bytes() : 0; }  // of scratch
 
   // Has later passes take the rows of soft tokens from here; none: without a buffer. Nothing may be in flight.
   void set_soft_rows(const View& rows);
@@ -43,6 +44,9 @@ class Schedule {
   // Afterwards state.end says how many tokens it has appended: those of the draft that the model chose too, and one.
   // timed: as of submit().
   void submit_check(uint32_t tokens, const Tail& tail, bool timed = false);
+  // Submits one pass of exactly `tokens` tokens that are a picture, at most most_pass_tokens(). Nothing may be in
+  // flight.
+  void submit_picture(uint32_t tokens);
   // For submit_check with a masked tail: the masks of the pass's tokens, one after the other, mapped. They must be
   // written before, while nothing is in flight.
   std::span<uint32_t> draft_masks();
@@ -85,6 +89,13 @@ class Schedule {
     std::map<Key, CommandBuffer> ends;
     std::map<Key, Timed> timed;
   };
+  struct Picture {  // passes of pictures of up to so many tokens
+    Picture(const Pass& session, uint32_t most);
+    uint32_t tokens;
+    ActivationBuffers activations;
+    std::vector<CommandBuffer> body;  // empty: to be recorded
+    CommandBuffer end;
+  };
   Pass pass_of(uint32_t tokens) const;
   void ask_for_layers(Recorder& dry_run) const;
   Checks& checks();
@@ -109,6 +120,7 @@ class Schedule {
   const Timed* last_timed_ = nullptr;
   std::unique_ptr<Checks> checks_;        // made by the first submit_check
   std::optional<uint32_t> checked_from_;  // the last pass has checked a draft: the end of the context before it
+  std::unique_ptr<Picture> picture_;      // made by the first submit_picture
   CommandBuffer score_, masked_score_;
   Buffer block_logits_, nll_;  // made by the first submit_score
   SubmissionQueue queue_;

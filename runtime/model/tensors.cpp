@@ -60,7 +60,8 @@ const TensorView& Tensors::need_named(const std::string& name, const std::vector
   return *tensor;
 }
 
-bool Tensors::stored_transposed() const {
+bool Tensors::stored_transposed(std::string_view role) const {
+  if (config_.traits->transposed_output && role == "output") return true;
   return file_.kind == ModelFile::Kind::huggingface && config_.traits->transposed;
 }
 
@@ -71,12 +72,12 @@ const TensorView& Tensors::need_matrix(std::string_view role, int layer, uint64_
     made_.back().view.shape = {1, cols};
     return made_.back().view;
   }
-  return stored_transposed() ? need(role, layer, {cols, rows}) : need(role, layer, {rows, cols});
+  return stored_transposed(role) ? need(role, layer, {cols, rows}) : need(role, layer, {rows, cols});
 }
 
 const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols) {
   const TensorView& tensor = need_matrix(role, layer, rows, cols);
-  if (stored_transposed()) {
+  if (stored_transposed(role)) {
     std::vector<std::byte> bytes;
     return in_place(tensor, {rows, cols}, transposed(file_.read(tensor, bytes)));
   }

@@ -73,7 +73,7 @@ class Tensors {
   };
   const TensorView& need_named(const std::string& name, const std::vector<uint64_t>& shape);
   const TensorView* look_up(const std::string& name);
-  bool stored_transposed() const;
+  bool stored_transposed(std::string_view role) const;
   bool predicts_further_tokens(const std::string& name) const;
   bool sorted_by_head(std::string_view role) const;
   bool stores_transposed_experts() const;

@@ -53,7 +53,8 @@ struct ImageEnds {
   uint32_t pixels = 0, joined = 0, rows = 0;  // the matrices' columns, and the rows of the second
   Buffer buffer;
   Matrix patches;     // (width, pixels of a patch)
-  Matrix projection;  // (width of the text model, width * neighbours that become one row)
+  Matrix projection;  // (width of the text model, width * neighbours that become one row; or width, if they are pooled)
+  View soft_norm;     // (width) of the norm before it, if they are pooled
 };
 
 // Place of a tensor of the file on the device, for `weft inspect`.

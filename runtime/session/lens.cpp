@@ -78,6 +78,7 @@ void Session::set_tuned_lens(const std::filesystem::path& folder) {
 bool Session::lens(const LensRange& range, const OnLens& on_row) {
   check(range, ids_.size(), model_.config.layers);
   model_.weights.need_one_softmax("lens");
+  need_no_picture("lens");
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();
   const size_t end = range.first + range.count;

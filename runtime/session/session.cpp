@@ -76,7 +76,8 @@ void Session::record_adapter(OnDevice& device, const Adapter* adapter) const {
   Buffer scratch;
   if (adapter)
     scratch = Buffer(model_.device, "adapter scratch",
-                     uint64_t{device.schedule.chunk_tokens()} * adapter->rank() * sizeof(float), Memory::device);
+                     uint64_t{most_pass_tokens(model_.config, model_.device->plan())} * adapter->rank() * sizeof(float),
+                     Memory::device);
   std::swap(device.adapter_scratch, scratch);  // before the recording, which keeps the buffer's address
   try {
     device.schedule.set_adapter({adapter, adapter ? View(device.adapter_scratch) : View()});
@@ -96,8 +97,8 @@ uint64_t Session::kv_bytes() const {
 uint64_t Session::scratch_bytes() const {
   if (!on_device_) return 0;
   const OnDevice& d = *on_device_;
-  return d.soft_rows.bytes() + d.adapter_scratch.bytes() + d.activations.bytes() + d.step.bytes() +
-         d.kept.state().scratch_bytes() + d.head.bytes() +
+  return d.schedule.picture_bytes() + d.soft_rows.bytes() + d.adapter_scratch.bytes() + d.activations.bytes() +
+         d.step.bytes() + d.kept.state().scratch_bytes() + d.head.bytes() +
          (d.source ? d.source->scratch_bytes() + d.source->cache().scratch_bytes() : 0);
 }
 
@@ -155,7 +156,28 @@ void Session::prompt_parts(std::span<const PromptPart> parts) {
         Code::unsupported,
         "the rows have " + std::to_string(bytes) + " bytes, a binding of this device reaches " + std::to_string(most),
         "rows", "use fewer rows");
+  check_pictures(all.ids);
   set_context(all.ids, all.rows);
+}
+
+// A pass computes a picture as a whole, in caches that have room for it.
+void Session::check_pictures(std::span<const uint32_t> ids) const {
+  const Config& c = model_.config;
+  size_t most = most_pass_tokens(c, model_.device->plan());
+  for (uint32_t layer = 0; layer < c.layers; ++layer)
+    if (const uint32_t window = c.picture_token ? c.attention_of(layer).window : 0)
+      most = std::min<size_t>(most, window);
+  size_t at = 0;
+  while (const std::optional<TokenRange> picture = next_picture(c, ids, at)) {
+    at = picture->end;
+    if (picture->end - picture->begin > most)
+      throw Error(Code::unsupported,
+                  "a picture of " + std::to_string(picture->end - picture->begin) + " tokens, the most are " +
+                      std::to_string(most),
+                  "rows");
+    if (!model_.weights.shards.empty())
+      throw Error(Code::unsupported, "pictures of this family with a table on several devices", "rows");
+  }
 }
 
 void Session::append(std::span<const uint32_t> ids) {
@@ -166,7 +188,9 @@ void Session::append(std::span<const uint32_t> ids) {
 
 void Session::set_context(std::span<const uint32_t> ids, std::span<const float> soft) {
   KeptContext& kept = on_device().kept;
-  kept.truncate(std::min(common_prefix(ids_, soft_, ids, soft, model_.config.width), ids.size() - 1));
+  const size_t common = common_prefix(ids_, soft_, ids, soft, model_.config.width);
+  kept.truncate(std::min(
+      {whole_pictures(model_.config, ids_, common), whole_pictures(model_.config, ids, common), ids.size() - 1}));
   stats_.reused_tokens += kept.tokens();
   std::vector<uint32_t> copy(ids.begin(), ids.end());  // what may fail comes first: ids and rows belong together
   set_soft(soft);
@@ -213,7 +237,9 @@ size_t Session::copy_prefix(const Session& from) {
   KeptContext& kept = on_device().kept;
   if (on_device().source || &from == this || from.adapter_ != adapter_) return kept.tokens();
   const size_t common = common_prefix(ids_, soft_, from.ids_, from.soft_, model_.config.width), before = kept.tokens();
-  kept.copy_prefix(from.on_device().kept, std::min(common, ids_.size() - 1));
+  kept.copy_prefix(from.on_device().kept,
+                   std::min({whole_pictures(model_.config, ids_, common),
+                             whole_pictures(model_.config, from.ids_, common), ids_.size() - 1}));
   stats_.reused_tokens += kept.tokens() - before;
   return kept.tokens();
 }
@@ -258,17 +284,49 @@ Tail Session::next_tail(const Tail& tail) {
   return restricted;
 }
 
+// The next picture that is not computed.
+std::optional<TokenRange> Session::pending_picture() const {
+  return soft_.empty() ? std::nullopt : next_picture(model_.config, ids_, cached());
+}
+
+void Session::need_no_picture(const char* what) const {
+  if (!soft_.empty() && next_picture(model_.config, ids_, 0))
+    throw Error(Code::unsupported, "the context has a picture whose tokens see each other", what);
+}
+
+// Computes a picture whose first token comes next.
+void Session::run_picture(const TokenRange& picture) {
+  OnDevice& d = on_device();
+  const auto count = static_cast<uint32_t>(picture.end - picture.begin);
+  require(picture.begin == cached(), "picture", "a part of it is computed");
+  d.kept.will_write(picture.end);
+  abi::StepState& state = *d.step.state.as<abi::StepState>();
+  d.schedule.wait_all();
+  state.end = static_cast<uint32_t>(picture.end);
+  d.schedule.submit_picture(count);
+  d.schedule.wait_all();
+  // The last token of a context is computed again, for its hidden state.
+  const size_t done = std::min(picture.end, ids_.size() - 1);
+  state.pos = static_cast<uint32_t>(done);
+  state.end = static_cast<uint32_t>(ids_.size());
+  d.kept.set_tokens(done);
+}
+
 // True if more than one pass is left of the prompt.
 bool Session::more_than_a_pass() const {
   const OnDevice& d = on_device();
-  return ids_.size() - cached() > d.schedule.chunk_tokens() ||
+  return ids_.size() - cached() > d.schedule.chunk_tokens() || pending_picture() ||
          d.kept.next_checkpoint(ids_, sampling_.stop_ids()) < ids_.size();
 }
 
-// Submits a pass of the first pending tokens, of which there are more. It ends where a checkpoint is due.
+// Submits a pass of the first pending tokens, of which there are more. It ends where a checkpoint is due or a picture
+// begins.
 void Session::run_chunk() {
   OnDevice& d = on_device();
-  const size_t due = d.kept.next_checkpoint(ids_, sampling_.stop_ids());
+  const std::optional<TokenRange> picture = pending_picture();
+  if (picture && picture->begin <= cached()) return run_picture(*picture);
+  const size_t checkpoint = d.kept.next_checkpoint(ids_, sampling_.stop_ids());
+  const size_t due = std::min(checkpoint, picture ? picture->begin : ids_.size());
   const size_t to = std::min(cached() + d.schedule.chunk_tokens(), due);
   d.kept.will_write(to);  // before it may fail: a part of the pass may have run then
   if (due == ids_.size()) {
@@ -282,7 +340,7 @@ void Session::run_chunk() {
   d.schedule.wait_all();
   state.end = static_cast<uint32_t>(ids_.size());
   d.kept.set_tokens(to);
-  if (to == due) d.kept.add_checkpoint(to);
+  if (to == checkpoint) d.kept.add_checkpoint(to);
 }
 
 // Submits the pending tokens, the last pass with the given tail. False if go_on() said so before a pass: then what is
@@ -418,6 +476,7 @@ std::vector<TokenLogit> Session::head_logits() {
 // Times what submit(tail) submits for the context's last `tokens` tokens.
 template <class Submit>
 std::vector<PassTimes> Session::time(uint32_t tokens, uint32_t count, const Submit& submit) {
+  need_no_picture("timing");
   const size_t first = ids_.size() - tokens;
   Schedule& schedule = on_device().schedule;
   const uint32_t chunk = schedule.chunk_tokens();

@@ -17,6 +17,7 @@
 #include "model/medusa.h"
 #include "model/schedule.h"
 #include "session/drafter.h"
+#include "session/pictures.h"
 #include "session/sampling.h"
 #include "session/soft.h"
 #include "session/vocab_head_setup.h"
@@ -245,6 +246,10 @@ class Session {
   Tail begin(bool ignore_stop_tokens);
   Tail next_tail(const Tail& tail);
   bool more_than_a_pass() const;
+  std::optional<TokenRange> pending_picture() const;
+  void run_picture(const TokenRange& picture);
+  void need_no_picture(const char* what) const;
+  void check_pictures(std::span<const uint32_t> ids) const;
   size_t cached() const { return on_device().kept.tokens(); }  // positions of the context that are computed
   void run_chunk();
   bool run_prompt(const Tail& tail, const std::function<bool()>& go_on);

@@ -65,6 +65,26 @@ class Images(unittest.TestCase):
         self.assertIn("a conversation with pictures cannot be saved", err)
         self.assertIn("nothing.png", err)
 
+    def test_gemma3(self):
+        folder, text = GOLDEN / "gemma3", FOLDER / "gemma3-text.gguf"
+        config = json.loads((folder / "config.json").read_text())
+        cases = json.loads((folder / "reference.json").read_text())
+        weft("convert", folder, text, "--type", "f16")
+        for case in (cases[0], cases[2]):
+            files = [PICTURES / name for name in [case["picture"], *case["more"]]]
+            shown = [argument for file in files for argument in ("--image", file)]
+            texts = ["What is in the picture?", "And what is here?"]
+            prompt = "".join(text + "<start_of_image>" for text, _ in zip(texts, files))
+            prompt = f"<bos><start_of_turn>user\n{prompt}<end_of_turn>\n<start_of_turn>model\n"
+            for model in (["-m", folder], ["-m", text, "--mmproj", folder / "mmproj.gguf"]):
+                result = self.generate(*model, *shown, "-p", prompt)
+                self.assertEqual([config["image_token_index"] if i >= SOFT else i for i in result["prompt_ids"]], case["ids"])
+                self.assertEqual(result["ids"], case["greedy"][:len(result["ids"])])
+                self.assertTrue(len(result["ids"]) == 12 or result["stop"] == "token")
+        options = ["chat", "--lines", "-m", folder, "--type", "f16", "--temperature", 0, "-n", 12]
+        shown, alone = (weft(*options, *more, stdin="What is it?\nAnd now?\n")[0] for more in (["--image", files[0]], []))
+        self.assertNotEqual(shown, alone)
+
     def test_refusals(self):
         for place, code, argv in [("LICENSE", 1, ["--image", ROOT / "LICENSE", "-p", "a"]),
                                   ("--image", 2, ["--image", PICTURES / "rgb1x1.png", "--prompt-ids", "1"]),

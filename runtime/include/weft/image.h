@@ -1,5 +1,5 @@
-/* Weft: pictures in prompts, for models of the families Idefics3 and SmolVLM. Errors, ownership, threads and units are
- * as weft.h documents them. */
+/* Weft: pictures in prompts, for models of the families Idefics3, SmolVLM and Gemma 3. Errors, ownership, threads and
+ * units are as weft.h documents them. */
 #ifndef WEFT_IMAGE_H
 #define WEFT_IMAGE_H
 
@@ -21,18 +21,18 @@ typedef struct weft_image weft_image;
  * the device.
  *
  * WEFT_NOT_FOUND, WEFT_IO, WEFT_BAD_FILE and WEFT_UNSUPPORTED for the files, as weft_model_load;
- * WEFT_INVALID_ARGUMENT if the encoder is another model's: the widths differ, or the vocabulary has no "<image>". */
+ * WEFT_INVALID_ARGUMENT if the encoder is another model's: the widths differ, or the vocabulary lacks its token. */
 WEFT_API weft_status weft_image_encoder_create(const weft_model* model, const char* path, weft_image_encoder** encoder,
                                                weft_error* error);
 WEFT_API void weft_image_encoder_free(weft_image_encoder* encoder); /* NULL: nothing */
 
-/* Returns the id of "<image>", which a chat template writes where a picture belongs. Replace it by the picture's parts.
- * encoder is not NULL. */
+/* Returns the id of the token that a chat template writes where a picture belongs: "<image>", or Gemma 3's
+ * "<start_of_image>". Replace it by the picture's parts. encoder is not NULL. */
 WEFT_API uint32_t weft_image_encoder_token(const weft_image_encoder* encoder);
 
-/* Encodes a PNG or JPEG file, or its bytes in memory: it is cut into tiles as the model's settings demand, and each is
- * encoded on the device. Transparent parts are drawn on white; a JPEG is turned as its EXIF orientation says. A file
- * has at most 64 MiB, and a picture at most 16384 pixels a side and 2^25 in all.
+/* Encodes a PNG or JPEG file, or its bytes in memory: it is resized and cut into tiles as the model's settings demand,
+ * and each is encoded on the device. Transparent parts are drawn on white; a JPEG is turned as its EXIF orientation
+ * says. A file has at most 64 MiB, and a picture at most 16384 pixels a side and 2^25 in all.
  *
  * WEFT_NOT_FOUND and WEFT_IO for a file; WEFT_BAD_FILE if it is damaged; WEFT_UNSUPPORTED for another format and above
  * the limits; WEFT_DEVICE_LOST as weft_encoder_run. */

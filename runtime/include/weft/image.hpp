@@ -53,7 +53,7 @@ class ImageEncoder {
     handle_.reset(encoder);
   }
 
-  // The id of "<image>", where a picture belongs.
+  // The id of the token where a picture belongs; see weft_image_encoder_token.
   std::uint32_t token() const noexcept { return weft_image_encoder_token(get()); }
 
   // Encodes a file; see weft_image_encode_file.

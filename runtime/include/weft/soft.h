@@ -35,6 +35,9 @@ WEFT_API weft_status weft_model_rows(const weft_model* model, const uint32_t* id
  *
  * The longest common prefix that the session has computed is reused; soft tokens are the same if all bits of their
  * rows are. A saved session has its rows, and a session whose device was lost (recover.h) computes them again.
+ * Rows are a picture if they follow a Gemma 3 model's "<start_of_image>": they see each other, not only what is before
+ * them.
+ *
  * Penalties, the prompt's tokens of a keep-list and speculation see no soft tokens: they have no id that could be
  * generated.
  *

@@ -117,6 +117,7 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
     ops::norm_heads(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens, c.layer_kind.norm_values);
   if (c.layer_kind.norm_rows) ops::norm_rows(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens);
   ops::Attention attention = c.attention(index);
+  if (n.pass.picture) attention.mask = ops::AttentionMask::none;
   if (n.w.score_biases) attention.biases = {n.w.score_biases, c.buckets.farthest};
   attention.sinks = sinks;
   const auto fused_rope = [&](const TokenGroup& group) {
