@@ -67,7 +67,7 @@ void store(uvec4 weights[WEIGHTS], uvec4 scale_words[WEIGHTS], uvec4 loaded[INPU
     const uint row = weight_row() + i * WEIGHTS_APART;
     vec4 low, high;
     float scale, minimum;
-    if (in_second())
+    if (IN_SECOND)
       second_unpack_to_store(low, high, scale, minimum, weights[i], scale_words[i], block, row);
     else
       unpack_to_store(low, high, scale, minimum, weights[i], scale_words[i], block, row);

@@ -56,7 +56,7 @@ void store(uint block) {
     const uint row = weight_row() + i * WEIGHTS_APART;
     vec4 low, high;
     float scale;
-    if (in_second())
+    if (IN_SECOND)
       second_unpack_to_store(low, high, scale, loaded_weights[i], loaded_scales[i], block, row);
     else
       unpack_to_store(low, high, scale, loaded_weights[i], loaded_scales[i], block, row);
@@ -90,7 +90,7 @@ void store(uint block) {
     const uint at = swizzled(weight_row(), eight / 2) + i * WEIGHTS_APART * WORDS;
     uvec2 bytes;
     vec2 line;
-    if (in_second())
+    if (IN_SECOND)
       second_unpack_to_store(bytes, line, loaded_weights[i], loaded_scales[i], block);
     else
       unpack_to_store(bytes, line, loaded_weights[i], loaded_scales[i], block);
@@ -119,7 +119,7 @@ float product(uvec4 w[STEP], uvec4 x[STEP]) {
 void store(uint block) {
   [[unroll]] for (uint i = 0; i < WEIGHTS; ++i) {
     vec4 low, high;
-    if (in_second())
+    if (IN_SECOND)
       second_unpack_to_store(low, high, loaded_weights[i], loaded_scales[i], block);
     else
       unpack_to_store(low, high, loaded_weights[i], loaded_scales[i], block);

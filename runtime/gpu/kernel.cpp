@@ -4,6 +4,7 @@
 
 #include "base/signals.h"
 #include "gpu/device.h"
+#include "gpu/specialise.h"
 
 namespace weft {
 
@@ -71,7 +72,7 @@ VkPipeline Kernel::compile(VkPipelineCache cache) const {
   const std::string name = label();
   std::vector<VkSpecializationMapEntry> entries;
   for (uint32_t i = 0; i < spec_.constants.size(); ++i) entries.push_back({i, i * 4, 4});
-  const std::vector<uint32_t> spirv = unpack_spirv(shader().code);
+  const std::vector<uint32_t> spirv = specialise(unpack_spirv(shader().code), spec_.constants);
   const VkShaderModuleCreateInfo module_info = {VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, nullptr, 0,
                                                 spirv.size() * 4, spirv.data()};
   VkShaderModule module = VK_NULL_HANDLE;

@@ -1,5 +1,5 @@
 // A second format of the same matrix: the code of one format once more, with FORMAT as SECOND_FORMAT and every name after "second_" or "SECOND_".
-// GLSL has no templates. If SECOND_TILE is 0, nothing of it is called, and compilers drop it.
+// GLSL has no templates. If SECOND_TILE is 0, nothing of it is called, and no driver sees it (gpu/specialise.h).
 #define FORMAT SECOND_FORMAT
 #define BITS SECOND_BITS
 #define SUPER SECOND_SUPER

@@ -42,21 +42,23 @@ uint four_bytes(uint word) {
 const uint MOST_SCALES = SECOND_TILE > 0 && SECOND_SCALES > SCALES ? SECOND_SCALES : SCALES;
 const bool ANY_MINIMA = SECOND_TILE > 0 && SECOND_MINIMA || MINIMA;
 
-// The format and the place of the workgroup's tile.
-bool in_second() { return SECOND_TILE > 0 && gl_WorkGroupID.x >= SECOND_TILE; }
+// True if the workgroup's tile has SECOND_FORMAT. No function: so that no driver sees a format that the matrix does not have (gpu/specialise.h).
+#define IN_SECOND (SECOND_TILE > 0 && gl_WorkGroupID.x >= SECOND_TILE)
+
+// The place of the workgroup's tile.
 uint first_word(uint blocks) {
-  if (!in_second()) return gl_WorkGroupID.x * tile_words(blocks);
+  if (!IN_SECOND) return gl_WorkGroupID.x * tile_words(blocks);
   return SECOND_TILE * tile_words(blocks) + (gl_WorkGroupID.x - SECOND_TILE) * second_tile_words(blocks);
 }
 void load_tile(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
-  if (in_second())
+  if (IN_SECOND)
     second_load_weights(weights, scale_words, block, blocks, tile);
   else
     load_weights(weights, scale_words, block, blocks, tile);
 }
 #ifdef WEFT_PEAKS
 void note_tile_peaks(uvec4 weights[WEIGHTS]) {
-  if (in_second())
+  if (IN_SECOND)
     second_note_weight_peaks(weights);
   else
     note_weight_peaks(weights);

@@ -8,13 +8,24 @@
 
 namespace {
 
-std::mutex g_mutex;  // guards all below
-std::map<std::vector<uint32_t>, CompilerFault> g_faults;
+std::mutex g_mutex;                                       // guards all below
+std::map<std::vector<uint32_t>, CompilerFault> g_faults;  // by identity
 std::map<VkShaderModule, CompilerFault> g_modules;
 size_t g_pipelines = 0;
 
 // Opcodes of SPIR-V, and the words of its header.
-constexpr uint32_t kMul = 133, kAdd = 129, kHeader = 5;
+constexpr uint32_t kMul = 133, kAdd = 129, kFunction = 54, kVariable = 59, kDecorate = 71, kHeader = 5;
+
+// The part of a module that its specialisation leaves as it is (gpu/specialise.h).
+std::vector<uint32_t> identity(const std::vector<uint32_t>& words) {
+  std::vector<uint32_t> same(words.begin(), words.begin() + kHeader);
+  for (size_t at = kHeader; at < words.size(); at += words[at] >> 16) {
+    const uint32_t opcode = words[at] & 0xffff;
+    if (opcode == kFunction) break;
+    if (opcode != kDecorate && opcode != kVariable) same.insert(same.end(), &words[at], &words[at] + (words[at] >> 16));
+  }
+  return same;
+}
 
 std::vector<uint32_t> broken(std::vector<uint32_t> words, CompilerFault fault) {
   if (fault != CompilerFault::adds) return words;
@@ -31,7 +42,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModu
                                              const VkAllocationCallbacks* allocator, VkShaderModule* out) {
   const std::vector<uint32_t> words(info->pCode, info->pCode + info->codeSize / 4);
   std::unique_lock lock(g_mutex);
-  const auto found = g_faults.find(words);
+  const auto found = g_faults.find(identity(words));
   if (found == g_faults.end()) {
     lock.unlock();
     return g_create_module(device, info, allocator, out);
@@ -75,7 +86,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipelineCache
 
 void break_shader(const std::vector<uint32_t>& words, CompilerFault fault) {
   const std::lock_guard lock(g_mutex);
-  g_faults[words] = fault;
+  g_faults[identity(words)] = fault;
 }
 
 void mend_shaders() {
