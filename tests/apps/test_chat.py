@@ -297,7 +297,7 @@ class Thinking(unittest.TestCase):
             # The prompt ends after closed reasoning: the grammar holds for all.
             self.assertEqual(weft("chat", "-m", thinks(), "--think", "off", *self.says(text), "hello"), (answer, ""))
         for budget in (1, 5):
-            out, err = weft("chat", "-m", thinks(), "--think", budget, "--json-schema", self.schema(), "hello")
+            out, err = weft("chat", "-m", thinks(), "--think", budget, "--json-schema", self.schema(), "--temperature", 0, "hello")
             self.assertIn(out, ("1234\n", "5678\n"))
             self.assertTrue(err.strip())
         out, err = weft("chat", "-m", thinks(), "--json-schema", self.schema(), "-n", 7, "--seed", 1, "hello")  # it reasons, unasked and unseen
@@ -332,7 +332,7 @@ class Thinking(unittest.TestCase):
 
     def test_on_a_terminal(self):
         """The reasoning is dimmed there, before the answer; a continued answer goes on within it."""
-        chat = Terminal("chat", "-m", thinks(), "--think", "6", "--json-schema", self.schema(), "-n", 3)
+        chat = Terminal("chat", "-m", thinks(), "--think", "6", "--json-schema", self.schema(), "-n", 3, "--temperature", 0)
         self.addCleanup(chat.close)
         chat.expect("> ")
         chat.type(b"hello\r")
