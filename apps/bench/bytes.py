@@ -15,9 +15,9 @@ import sys
 
 BLOCK, TILE, SUPER, LEADING_WORDS = 32, 64, 256, 3
 FILE = {"F32": (1, 4), "F16": (1, 2), "BF16": (1, 2), "Q8_0": (32, 34), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q5_0": (32, 22), "Q5_1": (32, 24),
-        "IQ4_NL": (32, 18), "Q2_K": (256, 84), "Q3_K": (256, 110), "Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210)}  # elements, bytes
+        "IQ4_NL": (32, 18), "MXFP4": (32, 17), "Q2_K": (256, 84), "Q3_K": (256, 110), "Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210)}  # elements, bytes
 FALLBACK = {"Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}  # of rows that are no whole blocks
-FORMATS = {"F16": "f16", "BF16": "f16", "F32": "f16", "Q4_1": "q4", "Q4_0": "q4_0", "Q5_0": "q5_0", "Q5_1": "q5_1", "Q4_K": "q4k", "Q5_K": "q5k", "Q6_K": "q6"}
+FORMATS = {"F16": "f16", "BF16": "f16", "F32": "f16", "Q4_1": "q4", "Q4_0": "q4_0", "Q5_0": "q5_0", "Q5_1": "q5_1", "Q4_K": "q4k", "Q5_K": "q5k", "Q6_K": "q6", "MXFP4": "mxfp4"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ def row_bytes(form, cols):
     blocks = -(-cols // BLOCK)
     pairs = -(-blocks // 2) * 4
     supers = cols // SUPER
-    return {"f16": blocks * 64, "q8": blocks * 32 + pairs, "q4": blocks * 20, "q4_0": blocks * 16 + pairs, "q5_0": blocks * 20 + pairs,
+    return {"f16": blocks * 64, "q8": blocks * 32 + pairs, "q4": blocks * 20, "q4_0": blocks * 16 + pairs, "mxfp4": blocks * 16 + pairs, "q5_0": blocks * 20 + pairs,
             "q5_1": blocks * 24, "q4k": supers * 144, "q5k": supers * 176, "q6": supers * 208 + -(-supers // 2) * 4}[form]
 
 

@@ -81,7 +81,7 @@ MEASURED_PLAN = ("product_groups=1056",)
 MEASURED = {"smollm2-135m": 1366, "llama-gemma270m": 1171, "llama3.2-1b": 1346, "llama3.1-8b": 4641}
 MEASURED_AT = 575
 
-BLOCK_BYTES = {"f16": 64, "q8": 36, "q4": 20, "q4_0": 20, "q5_0": 24, "q5_1": 24}  # of 32 weights, as a lane loads them
+BLOCK_BYTES = {"f16": 64, "q8": 36, "q4": 20, "q4_0": 20, "q5_0": 24, "q5_1": 24, "mxfp4": 20}  # of 32 weights, as a lane loads them
 TABLE_LOAD = 68  # bytes of a vocabulary table that a lane has under way (shaders/lib/table.glsl)
 PLAIN_LOAD = 16  # of other kernels' lanes
 STEPS = {"rotate": 6, "attend": 6, "norm": 4, "advance": 4}  # loads and barriers that follow each other in a workgroup; others: 2

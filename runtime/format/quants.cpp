@@ -213,6 +213,14 @@ ScaledBlock scaled_block(DType dtype, const std::byte* block) {
 
 SmallBlock small_block(DType dtype, const std::byte* block) {
   SmallBlock result = {};
+  if (dtype == DType::mxfp4) {
+    // 2^(e - 128), since values are twice the numbers: below 2^-126 the bits of a float without a leading one.
+    const uint32_t e = byte_at(block);
+    result.scale = static_cast<uint16_t>(e == 255 ? kNoPower : e > 1 ? (e - 1) << 7 : 0x20 << e);
+    for (uint32_t i = 0; i < result.quants.size(); ++i)
+      if (const uint8_t bits = nibble(block + 1, i); bits != 8) result.quants[i] = bits;
+    return result;
+  }
   std::memcpy(&result.scale, block, sizeof result.scale);
   const bool has_minimum = dtype == DType::q5_1, has_fifth = dtype != DType::q4_0;
   if (has_minimum) std::memcpy(&result.minimum, block + 2, sizeof result.minimum);

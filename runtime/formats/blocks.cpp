@@ -1,6 +1,7 @@
 #include "formats/blocks.h"
 
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "base/half.h"
@@ -13,12 +14,18 @@ SmallBlock read_block(const TensorView& from, uint64_t row, uint32_t index) {
   const uint64_t blocks = from.shape.back() / BLOCK;
   const SmallBlock block =
       small_block(from.dtype, from.bytes.data() + (row * blocks + index) * block_bytes(from.dtype));
+  const auto refuse = [&](float scale) {
+    throw Error(Code::unsupported,
+                "the block of element (" + std::to_string(from.first_row + row) + ", " + std::to_string(index * BLOCK) +
+                    ") has the scale " + std::to_string(scale),
+                "tensor " + printable(from.name));
+  };
+  if (from.dtype == DType::mxfp4) {
+    if (block.scale == kNoPower) refuse(std::numeric_limits<float>::quiet_NaN());
+    return block;
+  }
   for (const uint16_t half : {block.scale, block.minimum})
-    if ((half & 0x7c00) == 0x7c00)
-      throw Error(Code::unsupported,
-                  "the block of element (" + std::to_string(from.first_row + row) + ", " +
-                      std::to_string(index * BLOCK) + ") has the scale " + std::to_string(half_to_float(half)),
-                  "tensor " + printable(from.name));
+    if ((half & 0x7c00) == 0x7c00) refuse(half_to_float(half));
   return block;
 }
 
@@ -38,7 +45,8 @@ uint32_t fifth_bits(const SmallBlock& block) {
 
 void copy_blocks(std::byte* tile, uint32_t place, const TensorView& from, uint64_t row, uint8_t flipped) {
   const auto blocks = static_cast<uint32_t>(from.shape.back() / BLOCK);
-  const bool has_minimum = from.dtype == DType::q5_1, has_fifth = from.dtype != DType::q4_0;
+  const bool has_minimum = from.dtype == DType::q5_1,
+             has_fifth = from.dtype == DType::q5_0 || from.dtype == DType::q5_1;
   std::byte* const fifth = tile + size_t{blocks} * TILE_ROWS * 16;
   std::byte* const scales = fifth + (has_fifth ? size_t{blocks} * TILE_ROWS * 4 : 0);
   for (uint32_t k = 0; k < blocks; ++k) {

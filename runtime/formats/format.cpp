@@ -15,12 +15,13 @@ NumberFormat q4k_format();
 NumberFormat q4_0_format();
 NumberFormat q5_0_format();
 NumberFormat q5_1_format();
+NumberFormat mxfp4_format();
 
 const NumberFormat& info(Format format) {
   // By FORMAT_*.
-  static const std::array<NumberFormat, std::size(kAllFormats)> all = {f16_format(),  q8_format(),   q4_format(),
-                                                                       q6_format(),   q5k_format(),  q4k_format(),
-                                                                       q4_0_format(), q5_0_format(), q5_1_format()};
+  static const std::array<NumberFormat, std::size(kAllFormats)> all = {
+      f16_format(), q8_format(),   q4_format(),   q6_format(),   q5k_format(),
+      q4k_format(), q4_0_format(), q5_0_format(), q5_1_format(), mxfp4_format()};
   return all[static_cast<size_t>(format)];
 }
 

@@ -23,14 +23,15 @@ enum class Format : uint32_t {
   q4k = FORMAT_Q4K,
   q4_0 = FORMAT_Q4_0,
   q5_0 = FORMAT_Q5_0,
-  q5_1 = FORMAT_Q5_1
+  q5_1 = FORMAT_Q5_1,
+  mxfp4 = FORMAT_MXFP4
 };
 inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};  // that any numbers can be rounded to
 // Formats that copy a type of files: matrices only, not tables.
-inline constexpr Format kNativeFormats[] = {Format::q6,   Format::q5k,  Format::q4k,
-                                            Format::q5_1, Format::q5_0, Format::q4_0};
-inline constexpr Format kAllFormats[] = {Format::f16, Format::q8,  Format::q6, Format::q5_1, Format::q5_0,
-                                         Format::q5k, Format::q4k, Format::q4, Format::q4_0};  // finest first
+inline constexpr Format kNativeFormats[] = {Format::q6,   Format::q5k,  Format::q4k,  Format::q5_1,
+                                            Format::q5_0, Format::q4_0, Format::mxfp4};
+inline constexpr Format kAllFormats[] = {Format::f16, Format::q8, Format::q6,   Format::q5_1, Format::q5_0, Format::q5k,
+                                         Format::q4k, Format::q4, Format::q4_0, Format::mxfp4};  // finest first
 
 // A format's row of the registry.
 struct NumberFormat {

@@ -18,6 +18,7 @@ uvec2 bytes_of_eight(uint lower, uint upper, uint eight) {
   if (FORMAT == FORMAT_Q4_0) return q4_0_bytes(lower);
   if (FORMAT == FORMAT_Q5_0) return q5_0_bytes(lower, upper, eight);
   if (FORMAT == FORMAT_Q5_1) return q5_1_bytes(lower, upper, eight);
+  if (FORMAT == FORMAT_MXFP4) return mxfp4_bytes(lower);
   return FORMAT == FORMAT_Q5K ? q5k_bytes(lower, upper, eight) : q4k_bytes(lower);
 }
 void integers_of(out vec4 low, out vec4 high, uint lower, uint upper, uint eight) {
@@ -27,6 +28,7 @@ void integers_of(out vec4 low, out vec4 high, uint lower, uint upper, uint eight
 }
 // The factor of a block's bytes, of PAIRS.
 float scale_of_pair(uint notes, uint block) {
+  if (FORMAT == FORMAT_MXFP4) return uintBitsToFloat(block % 2 == 0 ? notes << 16 : notes & 0xffff0000u);
   const float unit = FORMAT == FORMAT_Q4_0 ? 1.0 / 16 : FORMAT == FORMAT_Q5_0 ? 1.0 / 8 : 1;
   return unit * scale_of(block % 2 == 0 ? notes : notes >> 16);
 }

@@ -2,14 +2,14 @@
 
 const bool PACKED = FORMAT >= FORMAT_Q6;                         // native: numbers of 4 to 6 bits in the order of super-blocks
 const bool SUPER = FORMAT >= FORMAT_Q6 && FORMAT <= FORMAT_Q4K;  // super-blocks
-const bool FIFTH = FORMAT >= FORMAT_Q5_0;                        // the fifth bits lie after a tile's words
+const bool FIFTH = FORMAT == FORMAT_Q5_0 || FORMAT == FORMAT_Q5_1;                        // the fifth bits lie after a tile's words
 const uint BITS = FORMAT == FORMAT_Q6 ? 6 : FORMAT == FORMAT_Q5K || FIFTH ? 5 : 4;  // of a number, in a native format
 const uint SCALES = FORMAT == FORMAT_Q6 ? 2 : 1;                 // of a block: its halves may have one each
 const bool MINIMA = FORMAT == FORMAT_Q4 || FORMAT == FORMAT_Q5K || FORMAT == FORMAT_Q4K || FORMAT == FORMAT_Q5_1;  // blocks have a minimum
 const uint BLOCK_WORDS = FORMAT == FORMAT_Q8 ? 2 : FORMAT == FORMAT_Q4 || PACKED ? 1 : 4;  // 16-byte words of a block of a row; SUPER: of lower bits
 // Notes: the 32-bit words after a tile's values: the scales of two blocks, a block's scale and minimum, or, of q6, two super-blocks' d.
 const bool NOTED = FORMAT == FORMAT_Q8 || FORMAT == FORMAT_Q4 || FORMAT == FORMAT_Q6 || FORMAT >= FORMAT_Q4_0;
-const bool PAIRS = FORMAT == FORMAT_Q8 || FORMAT == FORMAT_Q4_0 || FORMAT == FORMAT_Q5_0;  // notes are the scales of two blocks
+const bool PAIRS = FORMAT == FORMAT_Q8 || FORMAT == FORMAT_Q4_0 || FORMAT == FORMAT_Q5_0 || FORMAT == FORMAT_MXFP4;  // notes are the scales of two blocks
 const uint RUN = PAIRS ? 2 : FORMAT == FORMAT_Q6 ? 2 * SUPER_BLOCKS : 1;  // blocks of a word of notes
 
 // 16-byte words of a row.

@@ -95,9 +95,9 @@ TEST_F(TypesTest, EachMatrixGetsTheFormatClosestToItsType) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "m.gguf", other = folder.path() / "q8.gguf";
   const std::map<DType, std::string> expected = {
-      {DType::f32, "f16"},  {DType::f16, "f16"},   {DType::bf16, "f16"},  {DType::q8_0, "q8"}, {DType::q4_0, "q4_0"},
-      {DType::q4_1, "q4"},  {DType::q5_0, "q5_0"}, {DType::q5_1, "q5_1"}, {DType::q2_k, "q8"}, {DType::q3_k, "q8"},
-      {DType::q4_k, "q4k"}, {DType::q5_k, "q5k"},  {DType::q6_k, "q6"},   {DType::mxfp4, "q8"}};
+      {DType::f32, "f16"},  {DType::f16, "f16"},   {DType::bf16, "f16"},  {DType::q8_0, "q8"},    {DType::q4_0, "q4_0"},
+      {DType::q4_1, "q4"},  {DType::q5_0, "q5_0"}, {DType::q5_1, "q5_1"}, {DType::q2_k, "q8"},    {DType::q3_k, "q8"},
+      {DType::q4_k, "q4k"}, {DType::q5_k, "q5k"},  {DType::q6_k, "q6"},   {DType::mxfp4, "mxfp4"}};
   for (const DType type : kDTypes) {
     make_gguf(path, wide_shape(), {type, 7, ""});
     // The vocabulary table has at least eight bits: it is rounded a second time, which hardly changes them.

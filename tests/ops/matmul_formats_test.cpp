@@ -130,13 +130,14 @@ TEST_F(MatmulFormatsTest, BlocksOf32) {
   const std::vector<Tuning> tunings = product_tunings();
   for (const TwoFormats& of :
        {TwoFormats{Format::q5_0, Format::q8, 64, 130, 96}, TwoFormats{Format::q4_0, Format::q5_1, 128, 200, 160},
-        TwoFormats{Format::q5_1, Format::q5_0, 64, 66, 32}}) {
+        TwoFormats{Format::q5_1, Format::q5_0, 64, 66, 32}, TwoFormats{Format::mxfp4, Format::q8, 64, 130, 96}}) {
     for (const Tuning& tuning : {tunings[0], tunings[1]}) check(tuning, of, 1);
     check({.tile_tokens = 64, .half_tiles = false, .matrices = false}, of, 40);
   }
   const Tuning halves = {.tile_tokens = 64, .half_tiles = true, .matrices = false};
   if (open_device(halves)->plan().half_tiles)
-    check(halves, {Format::q4_0, Format::q5_1, 128, 200, 160}, 40, 3 * 0x1p-11 / dot_error(160));
+    for (const Format first : {Format::q4_0, Format::mxfp4})
+      check(halves, {first, Format::q5_1, 128, 200, 160}, 40, 3 * 0x1p-11 / dot_error(160));
 }
 
 // Inputs are rounded to 8 bits, in steps of 1/254 of a block's peak, only if both formats can be multiplied with such.
