@@ -22,6 +22,10 @@ constexpr const char* kCallsIntroduction =
 
 std::string text_in(const Json& message) { return message.value("content", std::string()); }
 
+bool has_pictures(const Json& messages) {
+  return std::ranges::any_of(messages, [](const Json& message) { return message["content"].is_array(); });
+}
+
 void append_line(Json& message, const std::string& text) {
   const std::string before = text_in(message);
   message["content"] = before.empty() ? text : before + "\n" + text;
@@ -148,7 +152,8 @@ std::vector<std::uint32_t> Conversations::render(const CompletionRequest& reques
     return ids(messages, request, true);
   } catch (const api::Failure& error) {
     const bool refused = error.status() == WEFT_INVALID_ARGUMENT || error.status() == WEFT_UNSUPPORTED;
-    if (!refused || chat_template_.empty() || (!calls && request.tools.empty())) throw;
+    const bool other_form = !chat_template_.empty() && (calls || !request.tools.empty()) && !has_pictures(messages);
+    if (!refused || !other_form) throw;
   }
   const auto forms = {+[](const CompletionRequest& asked) { return with_short_ids(asked.messages); },
                       +[](const CompletionRequest& asked) { return without_tools(asked.messages, asked.tools, false); },

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 #include <weft/adapter.hpp>
+#include <weft/image.hpp>
 #include <weft/weft.hpp>
 
 #include "metrics.h"
@@ -37,8 +38,9 @@ struct Thinking {
 
 // A generation's parameters.
 struct Task {
-  std::vector<std::uint32_t> prompt;
-  std::uint32_t max_tokens = 0;  // 0: what the context holds
+  std::vector<std::uint32_t> prompt;  // where a picture's row stands, an id from WEFT_SOFT_TOKEN on
+  std::vector<api::Image> images;     // in order
+  std::uint32_t max_tokens = 0;       // 0: what the context holds
   weft_sampling sampling = weft_sampling_default();
   std::string head = "full";
   weft_grammar_kind grammar_kind = WEFT_GRAMMAR_NONE;

@@ -2,6 +2,7 @@
 #include <exception>
 
 #include "job_state.h"
+#include "pictures.h"
 
 namespace weft::serve {
 namespace {
@@ -119,7 +120,7 @@ void Job::set_up() {
   state_->answer_waits = state_->reasons && (grammar_waits() || !task_.thinking.after.empty());
   state_->before = session.stats();
   state_->guesses_before = session.speculation_stats();
-  set_field("prompt", [&] { session.prompt(task_.prompt); });
+  set_field("prompt", [&] { set_prompt(session, task_.prompt, task_.images); });
   state_->figures.slot = slot.id;
   state_->figures.cached_tokens = session.stats().reused_tokens - state_->before.reused_tokens;
   state_->head_bytes = state_->before.head_bytes;
@@ -151,7 +152,7 @@ void Job::begin_answer() {
     if (state.stopped) ids.pop_back();  // the token that would have ended the answer
     const std::vector<std::uint32_t> more = engine_.model_.tokenize(begun, false, true);
     ids.insert(ids.end(), more.begin(), more.end());
-    session.prompt(ids);
+    set_prompt(session, ids, task_.images);
   }
   if (state.answer_waits && grammar_waits()) set_grammar(session);
   const std::lock_guard lock(engine_.mutex_);

@@ -31,11 +31,12 @@ class Models::Served {
       engine_.emplace(model_, metrics, states, options.sessions, options.queue, facts.context, options.speculation,
                       adapter_ ? &*adapter_ : nullptr, options.token_share);
       conversations_.emplace(model_);
+      pictures_.emplace(model_, options.mmproj.empty() ? cli::model_path(args.model) : options.mmproj);
       rater_.emplace(model_, options.queue);
     }
     loaded_.emplace(Loaded{model_, facts, engine_ ? &*engine_ : nullptr, embedder_ ? &*embedder_ : nullptr,
                            transcriber_ ? &*transcriber_ : nullptr, rater_ ? &*rater_ : nullptr, states,
-                           conversations_ ? &*conversations_ : nullptr});
+                           conversations_ ? &*conversations_ : nullptr, pictures_ ? &*pictures_ : nullptr});
   }
 
   const Loaded& loaded() const { return *loaded_; }
@@ -66,6 +67,7 @@ class Models::Served {
   std::optional<Transcriber> transcriber_;
   std::optional<Rater> rater_;
   std::optional<Conversations> conversations_;
+  std::optional<Pictures> pictures_;
   std::optional<Loaded> loaded_;
 };
 

@@ -14,6 +14,7 @@
 #include "conversation.h"
 #include "embeddings.h"
 #include "engine.h"
+#include "pictures.h"
 #include "rerank.h"
 #include "transcriptions.h"
 
@@ -29,6 +30,7 @@ struct Loaded {
   Rater* rater;                        // of a model that writes
   States* states;                      // nullptr: there are no slots
   const Conversations* conversations;  // of a model that writes
+  Pictures* pictures;                  // the same
 
   // Why no request can be answered any more; empty: they can.
   std::string broken() const {
@@ -44,6 +46,7 @@ class Models {
     weft_speculation speculation;
     std::string lora;    // an adapter's file or folder; "": none
     double token_share;  // of the time, for tokens, beside prompts
+    std::string mmproj;  // the encoder of pictures, a file or folder; "": the model's own
   };
   // The metrics and the states outlive it. Throws UsageError for two models of one name, and for a file that is not
   // there.

@@ -6,6 +6,7 @@
 
 #include "../weft/common.h"
 #include "fields.h"
+#include "pictures.h"
 #include "tools.h"
 
 namespace weft::serve {
@@ -24,13 +25,45 @@ void read_answer(Fields& message, Json& json) {
   if (calls && *calls != Json::array()) json["tool_calls"] = read_tool_calls(*calls, message.path("tool_calls"));
 }
 
+// Texts and pictures, as chat templates want them.
+Json read_parts(const Json& content, const std::string& path, std::vector<std::string>& pictures) {
+  Json parts = Json::array();
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const std::string place = path + "[" + std::to_string(i) + "]";
+    if (!content[i].is_object() || content[i].value("type", Json()) != "image_url") {
+      parts.push_back({{"type", "text"}, {"text", content_of(Json::array({content[i]}), path, {"text"})}});
+      continue;
+    }
+    Fields part(content[i], place);
+    part.need("type");
+    const Json& image = part.need("image_url");
+    Fields url(image, part.path("image_url"));
+    pictures.push_back(read_data_url(text_of(url.need("url"), url.path("url")), url.path("url")));
+    url.ignore({"detail"});
+    url.refuse_rest();
+    part.ignore({"cache_control"});
+    part.refuse_rest();
+    parts.push_back({{"type", "image"}});
+  }
+  return parts;
+}
+
+bool shows_pictures(const Json& content) {
+  return content.is_array() && std::ranges::any_of(content, [](const Json& part) {
+           return part.is_object() && part.value("type", Json()) == "image_url";
+         });
+}
+
 // A message of any role.
-Json read_message(Fields& message) {
+Json read_message(Fields& message, std::vector<std::string>& pictures) {
   Json json = read_role(message);
   const auto role = json["role"].get<std::string>();
   if (role == "assistant") read_answer(message, json);
   const Json* content = role == "assistant" ? message.take("content") : &message.need("content");
-  if (content) json["content"] = content_of(*content, message.path("content"), {"text", "refusal"});
+  if (content && role == "user" && shows_pictures(*content))
+    json["content"] = read_parts(*content, message.path("content"), pictures);
+  else if (content)
+    json["content"] = content_of(*content, message.path("content"), {"text", "refusal"});
   if (role == "tool") json["tool_call_id"] = text_of(message.need("tool_call_id"), message.path("tool_call_id"));
   if (const auto name = message.text("name")) json["name"] = *name;
   message.ignore({"cache_control"});
@@ -38,7 +71,7 @@ Json read_message(Fields& message) {
   return json;
 }
 
-Json messages_of(Fields& fields) {
+Json messages_of(Fields& fields, std::vector<std::string>& pictures) {
   const Json& list = fields.need("messages");
   if (!list.is_array() || list.empty())
     throw bad_field("messages", "messages must be an array with at least one message.", "invalid_type");
@@ -46,7 +79,7 @@ Json messages_of(Fields& fields) {
   Json messages = Json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     Fields message(list[i], "messages[" + std::to_string(i) + "]");
-    messages.push_back(read_message(message));
+    messages.push_back(read_message(message, pictures));
   }
   return messages;
 }
@@ -320,7 +353,7 @@ CompletionRequest parse_chat(const std::string& body, const ModelFacts& model) {
   const Json json = parse_body(body);
   Fields fields(json, "");
   CompletionRequest request;
-  request.messages = messages_of(fields);
+  request.messages = messages_of(fields, request.pictures);
   read_common(fields, model, request);
   read_chat_logprobs(fields, fields.boolean("logprobs").value_or(false), request.task);
   read_tools(fields, request);
@@ -382,7 +415,7 @@ CompletionRequest parse_apply_template(const std::string& body) {
   Fields fields(json, "");
   fields.text("model");
   CompletionRequest request;
-  request.messages = messages_of(fields);
+  request.messages = messages_of(fields, request.pictures);
   read_tools(fields, request);
   read_variables(fields, request);
   fields.refuse_rest();

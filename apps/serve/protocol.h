@@ -53,8 +53,9 @@ enum class ToolMode { none, automatic, forced };          // whether an answer m
 
 struct CompletionRequest {
   Form form = Form::chat;
-  Json messages;  // of a chat or a response, in the form of OpenAI's chats
-  Json tools;     // that the model may call; null: none
+  Json messages;                           // of a chat or a response, in the form of OpenAI's chats
+  std::vector<std::string> pictures = {};  // files that the messages show, in order
+  Json tools;                              // that the model may call; null: none
   ToolMode tool_mode = ToolMode::none;
   Json callable;                    // of the tools, those that an answer must call, if it must
   bool several_calls = true;        // else only the first one counts

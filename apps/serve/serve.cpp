@@ -21,7 +21,7 @@ struct ServeArgs {
   std::vector<std::string> models;  // empty: the installed one
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string unix_path, key, keys_file, log, cors, states, lora, speculate = "off";
+  std::string unix_path, key, keys_file, log, cors, states, lora, mmproj, speculate = "off";
   std::vector<std::string> hosts;
   bool no_key = false;
   std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, decode_share = 50, memory = 256,
@@ -122,6 +122,8 @@ std::vector<ModelArgs> model_list(const ServeArgs& args) {
   for (std::size_t i = 0; i < args.models.size(); ++i) all[i].model = args.models[i];
   if (all.size() > 1 && !args.states.empty())
     throw UsageError("--states", "contexts are kept for one model, and several are given");
+  if (all.size() > 1 && !args.mmproj.empty())
+    throw UsageError("--mmproj", "an encoder of pictures is of one model, and several are given");
   if (all.size() > 1 && !args.lora.empty())
     throw UsageError("--lora", "an adapter is of one model, and several are given");
   return all;
@@ -169,7 +171,7 @@ void serve(const ServeArgs& args) {
   if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
   Models models(
       {list, args.sessions, args.queue, args.speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF,
-       args.lora, args.decode_share / 100.0},
+       args.lora, args.decode_share / 100.0, args.mmproj},
       metrics, states ? &*states : nullptr);
   const Accepting accepting(server);  // ends first
 
@@ -215,6 +217,11 @@ void add_serve(CLI::App& app) {
   add_ctx_option(command, args->model);
   add_speculate_option(command, args->speculate);
   add_lora_option(command, args->lora);
+  command
+      ->add_option("--mmproj", args->mmproj,
+                   "the encoder of pictures: llama.cpp's GGUF file of it, or a Hugging Face folder; without it, the\n"
+                   "model's own folder")
+      ->type_name("FILE");
   command
       ->add_option("--host", args->host,
                    "address to listen on; one that other machines can reach requires --api-key or --no-key")

@@ -352,11 +352,13 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
   try {
     if (form != Form::completion) {
       ready.conversations->prepare(asked);
+      if (!asked.pictures.empty()) ready.pictures->place(asked);
     } else {
       ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
     }
   } catch (const api::Failure& error) {
-    if (error.status() == WEFT_OUT_OF_MEMORY || error.status() == WEFT_INTERNAL) throw;
+    if (error.status() == WEFT_OUT_OF_MEMORY || error.status() == WEFT_INTERNAL || error.status() == WEFT_DEVICE_LOST)
+      throw;
     throw bad_field(error.place() == "tools" ? "tools" : field, error.what(), "unsupported");
   }
   if (ids.empty()) throw bad_field(field, "The prompt has no token.");

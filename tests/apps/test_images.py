@@ -1,7 +1,10 @@
 """Pictures in prompts: --image and --mmproj, with the tiny models of tests/tools/image_goldens.py."""
+import base64
 import json
+import math
 import unittest
 
+from serving import CHAT, Server
 from support import FOLDER, ROOT, plain, weft, weft_json
 
 GOLDEN = ROOT / "tests/model/golden_images"
@@ -84,6 +87,43 @@ class Images(unittest.TestCase):
         options = ["chat", "--lines", "-m", folder, "--type", "f16", "--temperature", 0, "-n", 12]
         shown, alone = (weft(*options, *more, stdin="What is it?\nAnd now?\n")[0] for more in (["--image", files[0]], []))
         self.assertNotEqual(shown, alone)
+
+    def test_served(self):
+        def shown(name):
+            code = base64.b64encode((PICTURES / name).read_bytes()).decode()
+            return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{code}", "detail": "auto"}}
+
+        folder = GOLDEN / "gemma3"
+        case = json.loads((folder / "reference.json").read_text())[2]
+        content = []
+        for text, name in zip(["What is in the picture?", "And what is here?"], [case["picture"], *case["more"]]):
+            content += [{"type": "text", "text": text}, shown(name)]
+        asked = dict(temperature=0, max_tokens=12, logprobs=True)
+        with Server("-m", folder, "--type", "f16", "--ctx", 512, "--sessions", 2) as server:
+            answer = server.post(CHAT, messages=[{"role": "user", "content": content}], **asked)
+            self.assertEqual(answer["usage"]["prompt_tokens"], len(case["ids"]))
+            best = max(case["logits"])
+            likely = -math.log(sum(math.exp(logit - best) for logit in case["logits"]))  # of the first token, by Transformers
+            self.assertAlmostEqual(answer["choices"][0]["logprobs"]["content"][0]["logprob"], likely, 2)
+            # Another picture in its place: nothing of the first one is reused but what comes before it.
+            content[3] = shown("rgb1x1.png")
+            other = server.post(CHAT, messages=[{"role": "user", "content": content}], **asked)
+            self.assertGreater(other["usage"]["prompt_tokens_details"]["cached_tokens"], 80)
+            self.assertLess(other["usage"]["prompt_tokens_details"]["cached_tokens"], len(case["ids"]) - 81)
+            first = answer["choices"][0]["logprobs"]["content"][0]["logprob"], other["choices"][0]["logprobs"]["content"][0]["logprob"]
+            self.assertNotEqual(*first)
+            again = server.post(CHAT, messages=[{"role": "user", "content": content[:2]}, {"role": "assistant", "content": "A cat."},
+                                                {"role": "user", "content": "Why?"}], **asked)
+            self.assertGreater(again["usage"]["prompt_tokens_details"]["cached_tokens"], 80)
+            for url, words in [("https://example.com/a.png", "must be a URL that holds it"), ("data:image/png;base64,AB", "no base64"),
+                               ("data:image/png;base64,AAAA", "cannot be read")]:
+                part = {"type": "image_url", "image_url": {"url": url}}
+                status, _, refused = server.request("POST", CHAT, {"messages": [{"role": "user", "content": [part]}]})
+                self.assertEqual(status, 400)
+                self.assertIn(words, refused["error"]["message"])
+        with Server("-m", plain(), "--ctx", 512) as server:
+            status, _, refused = server.request("POST", CHAT, {"messages": [{"role": "user", "content": [shown("rgb1x1.png")]}]})
+            self.assertEqual(status, 400)
 
     def test_refusals(self):
         for place, code, argv in [("LICENSE", 1, ["--image", ROOT / "LICENSE", "-p", "a"]),

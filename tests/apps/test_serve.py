@@ -190,7 +190,7 @@ class Serve(ServeTest):
                 ("invalid_value", "messages[1].role", {"messages": [*user("x"), {"role": "function", "content": "x"}]}),
                 ("missing_required_parameter", "messages[0].content", {"messages": [{"role": "user", "content": None}]}),
                 ("invalid_value", "messages[0].content", {"messages": user("zero\0byte")}),
-                ("unsupported_parameter", "messages[0].content[1].type",
+                ("unsupported_parameter", "messages[0].content[1].image_url.url",
                  {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "x"}}]}]}),
                 ("unsupported_parameter", "messages[0].weight", {"messages": [{"role": "user", "content": "x", "weight": 1}]}),
                 ("unsupported_parameter", "verbosity", {**hello, "verbosity": "low"}),
