@@ -85,7 +85,7 @@ void Session::source_attention(std::span<const SourceHead> heads, size_t positio
     layers.push_back(head.layer);
   }
   std::ranges::sort(layers);
-  layers.erase(std::ranges::unique(layers).begin(), layers.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
 
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();
