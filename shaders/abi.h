@@ -53,8 +53,8 @@ using uint = uint32_t;
 //   FORMAT_Q4_0, FORMAT_Q5_0: then come the scales, as FORMAT_Q8 has them. The integers are two's complement.
 //               Value = scale * integer.
 //   FORMAT_Q5_1: then come scales and minima, as FORMAT_Q4 has them. Value = scale * integer + minimum.
-//   FORMAT_MXFP4: the file's four bits of a number, but 0 for its -0. Then come the scales, likewise, each the upper half
-//               of a float's bits. Value = scale * twice the number of the bits: 0, 1, 2, 3, 4, 6, 8, 12, and below 0.
+//   FORMAT_MXFP4: the file's four bits of a number, but 0 for its -0. Then come the scales, likewise, each the upper
+//               half of a float's bits. Value = scale * twice the number: 0, 1, 2, 3, 4, 6, 8, 12, and those below 0.
 #define SUPER_BLOCKS 8
 #define SUPER_BLOCK (SUPER_BLOCKS * BLOCK)
 #define SUPER_WORDS(bits) (2 * (bits) + 1)
