@@ -168,8 +168,20 @@ struct StepState {
   float ceiling;    // nor those above it, which only typical-p lowers
   uint source;      // of an encoder-decoder: positions of the encoder's output
   uint drafted;     // length of the draft that the pass checks: the last ids before end
+  uint tree;        // of a draft that is a tree: TREE_OF its rows' parents; 0: the draft is a chain
+  uint root;        // of a tree: position of the pass's first token
+  uint path;        // PATH_*: the rows of a tree whose tokens were chosen
   HeadState head;
 };
+// A draft that is a tree (Cai et al. 2024, "Medusa", section 2.2). Row 0 of the pass is the pending token, the root;
+// row i is a guess that follows the token of row PARENT_OF(tree, i) < i. A row's position is root + its depth, and its
+// key and value lie where position root + i would. There are at most 8 rows, 4 bits for each.
+#define TREE_ROWS 8
+#define TREE_MARK 15u  // row 0 has no parent
+#define PARENT_OF(tree, row) ((tree) >> (4 * (row)) & 15u)
+// 4 bits of each depth from 1 on: the row that was chosen there. Before them, how many were.
+#define PATH_LENGTH(path) ((path)&15u)
+#define PATH_ROW(path, depth) ((path) >> (4 * (depth)) & 15u)
 // One of the sessions of a batch whose caches lie side by side, for a pass. The first four words are those of the
 // session's state when the pass begins.
 struct BatchMember {
@@ -244,7 +256,7 @@ struct Candidate {
 };
 // Guess of a Medusa head (best.comp).
 struct Guess {
-  uint id;      // 0xffffffff: no logit was a finite number
+  uint id;      // 0xffffffff: there is no other finite logit
   float share;  // of the mass that the best rows of the workgroups have
 };
 #define READ_BYTES 32768  // one workgroup of read_bandwidth reads
@@ -403,6 +415,7 @@ struct RopePush {
 #define MASK_CAUSAL 0  // a token sees all positions up to its own
 #define MASK_NONE 1    // all of the pass's state
 #define MASK_SOURCE 2  // those of the encoder's output
+#define MASK_TREE 3    // of a draft that is a tree: positions up to the root's, and the rows that it follows
 struct AttendPush {
   uint heads, kv_heads, head_dim;
   uint q_stride, out_stride;  // floats between rows
@@ -496,8 +509,20 @@ struct ResidualPush {
   uint stride;  // floats between rows
 };
 struct BestPush {
-  uint count;   // candidates of a state
-  uint stride;  // candidates between those of two states
+  uint rows;
+  uint logit_stride;  // floats between rows of logits
+  uint stride;        // candidates between those of two states
+  uint ranks;         // guesses of a state
+};
+// Moves what a tree's chosen rows left to where a chain would have left it (StepState).
+struct FollowRowsPush {
+  uint words;        // of a row
+  uint stride;       // words between rows
+  uint first, last;  // depths; row PATH_ROW(path, depth) becomes row `depth`
+};
+struct FollowCachePush {
+  uint head_dim;
+  uint capacity;  // slots of the cache
 };
 struct PenalizePush {
   uint rows;
@@ -511,6 +536,9 @@ struct ProjectRowsPush {
   uint ids_at;                // word of the lists where the ids begin
   uint leaders;               // 1: they are the leaders, and the logits go after them
   uint out_at;                // word of the output where the logits begin
+};
+struct ScatterRowsPush {
+  uint rows;  // of the table; HeadState.exact_count are listed
 };
 struct QuantisePush {
   uint cols;                    // stored

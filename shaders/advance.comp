@@ -2,7 +2,8 @@
 // will gather it, notes it for the penalties, decides whether the text ends, and leaves it for the CPU to read.
 //
 // A pass that checks a draft has this several times: once to move the end back before the draft, then for each token after another. The
-// first one that the draft does not have ends the pass; those after it do nothing.
+// first one that the draft does not have ends the pass; those after it do nothing. If the draft is a tree, these tokens are a path from the
+// root. state.path notes its rows, for follow_rows.comp and follow_cache.comp.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -19,19 +20,39 @@ layout(std430, binding = 4) buffer TokenFlags { uint token_flags[]; };  // TOKEN
 layout(std430, binding = 5) writeonly buffer Ring { RingEntry ring[]; };  // (RING)
 layout(push_constant) uniform Push { AdvancePush p; };
 
+// The row of a tree that has token id after the chosen ones; 0: the tree has none. The context has overwritten only rows before these, because a
+// row is no less than its depth.
+uint row_of(uint id) {
+  const uint length = PATH_LENGTH(state.path), last = length > 0 ? PATH_ROW(state.path, length) : 0;
+  for (uint row = last + 1; row <= state.drafted; ++row)
+    if (PARENT_OF(state.tree, row) == last && history[state.root + row] == id) return row;
+  return 0;
+}
+
+// True if the draft has token id after the chosen ones. Moves on in it.
+bool follow(uint id) {
+  if (state.tree == 0) {
+    if (state.drafted == 0 || history[state.end] != id) return false;
+    state.drafted -= 1;
+    return true;
+  }
+  const uint row = row_of(id);
+  if (row != 0) state.path = (state.path | row << (4 * (PATH_LENGTH(state.path) + 1))) + 1;
+  return row != 0;
+}
+
 void append(uint id) {
   const uint position = state.end;
   uint finished = 0;
   if (id == 0xffffffffu) {
     finished = FINISH_NOT_FINITE;
   } else {
-    const bool drafted = state.drafted > 0 && history[position] == id;
+    const bool drafted = follow(id);
     history[position] = id;
     token_flags[id / 32] |= 1u << (id % 32);
     token_flags[TOKEN_FLAG_COUNTS(p.rows) + id] += 1;
     state.pos = position;
     state.end = position + 1;
-    if (drafted) state.drafted -= 1;
     if (p.drafted != 0 && !drafted) finished = FINISH_DRAFT;
     if (position + 1 >= state.context) finished = FINISH_CONTEXT;
     for (uint i = 0; i < params.stop_count; ++i)

@@ -52,6 +52,7 @@ layout(std430, binding = 6) coherent buffer PartPairs { vec2 part_pairs[]; };
 layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
 layout(std430, binding = 7) readonly buffer Sinks { float sinks[]; };  // (heads)
 layout(push_constant) uniform Push { AttendPush p; };
+#define TREE (MASK == MASK_TREE)
 #include "lib/members.glsl"
 #include "lib/query_scale.glsl"
 #include "lib/window.glsl"
@@ -162,6 +163,7 @@ void add_block(uint slots, uint start, uint position, uint count, uint head, uin
         const int reach = int(p.reach), distance = clamp(int(position + i) - int(own), -reach, reach);
         score += biases[(head + h) * (2 * p.reach + 1) + uint(distance + reach)];
       }
+      if (TREE && !is_followed(position + i)) score = -1e30;
       weights[h * POSITIONS + i] = score;
       highest[h] = max(highest[h], score);
     }
@@ -254,7 +256,8 @@ void main() {
   const Owner owner = owner_of(gl_WorkGroupID.y);
   if (is_spare(owner)) return;
   const uint own = owner.position, token = owner.row;
-  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? end_of_window(owner) : own + 1, owner.context);
+  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? end_of_window(owner) : owner.place + 1, owner.context);
+  if (TREE) followed = path_to(token);
   const uint seen = seen_of(owner, length), part = gl_WorkGroupID.z, span = span_of(seen, p.span, MOST_PARTS);
   const uint first = length - seen + part * span;
   if (PARTED != 0 && first >= length) return;

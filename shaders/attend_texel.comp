@@ -45,6 +45,7 @@ layout(std430, binding = 9) coherent buffer PartsBuffer { float parts[]; };  // 
 layout(std430, binding = 9) coherent buffer Arrivals { uint arrivals[]; };
 layout(std430, binding = 10) readonly buffer Sinks { float sinks[]; };  // as in attend.comp
 layout(push_constant) uniform Push { AttendPush p; };
+#define TREE (MASK == MASK_TREE)
 #include "lib/members.glsl"
 #include "lib/query_scale.glsl"
 #include "lib/window.glsl"
@@ -75,7 +76,8 @@ void main() {
   const Owner owner = owner_of(index);
   if (is_spare(owner)) return;
   const uint own = owner.position, token = owner.row;
-  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? end_of_window(owner) : own + 1, owner.context);
+  const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? end_of_window(owner) : owner.place + 1, owner.context);
+  if (TREE) followed = path_to(token);
   const uint seen = seen_of(owner, length), first = length - seen + part_index * p.span, row = index * p.heads + head;
   if (PARTED != 0 && first >= length) return;
   const Parts all = Parts((seen + p.span - 1) / p.span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
@@ -204,7 +206,7 @@ void main() {
           const int reach = int(p.reach), distance = clamp(int(min(position, length - 1)) - int(own), -reach, reach);
           s += biases[(head + h) * (2 * p.reach + 1) + uint(distance + reach)];
         }
-        score[h][u] = position < last ? s : -1e30;
+        score[h][u] = position < last && (!TREE || is_followed(position)) ? s : -1e30;
         block_peak = max(block_peak, score[h][u]);
       }
       const float new_peak = lanes_max(block_peak), shrink = exp(peak[h] - new_peak);

@@ -17,13 +17,15 @@
 
 layout(constant_id = 0) const uint FORMAT = FORMAT_F16;  // of the cache
 layout(constant_id = 1) const uint MEMBER_TOKENS = 0;    // of each session of a batch
+layout(constant_id = 2) const uint OF_TREE = 0;          // 1: the pass checks a tree
+#define TREE (OF_TREE != 0)
 #include "lib/members.glsl"
 layout(push_constant) uniform Push { RopePush p; };
 // qkv (pass tokens, in_stride): q heads, k heads, v heads; rope_table (positions, rotary_dim / 2): cosine, sine; q (pass tokens, out_stride).
 
 #ifdef WEFT_TEXEL
-layout(constant_id = 2) const uint DIM = 64;  // of a head
-layout(constant_id = 3) const uint ADJACENT = 0;
+layout(constant_id = 3) const uint DIM = 64;  // of a head
+layout(constant_id = 4) const uint ADJACENT = 0;
 layout(local_size_x = 8) in;
 
 layout(binding = 1) uniform usamplerBuffer qkv;
@@ -72,8 +74,8 @@ void main() {
   const Owner owner = owner_of(gl_WorkGroupID.x);
   const uint token = owner.row, words = DIM / 8;
   const uint position = owner.position, first_head = owner.slot * p.kv_heads;  // of the session's cache
-  if (position >= owner.context || is_spare(owner)) return;
-  const uint item = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x, head = item / words, word = item % words, slot = position % p.capacity;
+  if (owner.place >= owner.context || is_spare(owner)) return;
+  const uint item = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x, head = item / words, word = item % words, slot = owner.place % p.capacity;
   if (head >= p.heads + 2 * p.kv_heads) return;
   const uint texel = (token * p.in_stride + head * DIM) / 4;
   const bool rotates_here = head < p.heads + p.kv_heads;
@@ -146,8 +148,8 @@ void write_blocks(uint first_head, uint head, uint pair, bool key, uint row, uin
 void main() {
   const Owner owner = owner_of(gl_WorkGroupID.y);
   const uint token = owner.row, position = owner.position, first_head = owner.slot * p.kv_heads;  // of the session's cache
-  if (position >= owner.context || is_spare(owner)) return;
-  const uint row = token * p.in_stride, slot = position % p.capacity;
+  if (owner.place >= owner.context || is_spare(owner)) return;
+  const uint row = token * p.in_stride, slot = owner.place % p.capacity;
   uint item = gl_GlobalInvocationID.x;
 
   const uint query_items = p.heads * p.head_dim;

@@ -137,6 +137,15 @@ struct Config {
     return layer_kind.shared_expert != SharedExpert::none ||
            !std::ranges::all_of(layer_configs, [](const LayerConfig& layer) { return layer.experts; });
   }
+  // True if a pass can check a draft that is a tree: all layers have attention, and a key's place does not change
+  // scores.
+  bool checks_trees() const {
+    return layer_kind.positions == Positions::rotary && !has_position_table() && !encoder && !layer_kind.sees_all &&
+           std::ranges::all_of(layer_configs, [](const LayerConfig& layer) {
+             const auto* const attention = std::get_if<AttentionConfig>(&layer.mixer);
+             return attention && (attention->window == 0 || attention->window >= TREE_ROWS);
+           });
+  }
   // True if a row of numbers for each of `context` positions is added to the embedding. Where only the tokens' type is
   // added, the rows are equal.
   bool has_position_table() const {

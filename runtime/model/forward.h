@@ -46,6 +46,7 @@ struct Pass {
   std::vector<Neighbours> neighbours = {};  // of the members
   AdapterUse adapter = {};                  // of a session; the members of a batch have theirs
   bool picture = false;                     // the tokens are a picture, and see each other
+  bool tree = false;                        // it checks a draft that is a tree (abi.h, StepState)
 
   // One pass per session: a session is a batch of one. Work for each session is recorded for all sessions before the
   // next operation, so barriers separate operations only, never sessions.
@@ -80,14 +81,16 @@ void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);
 // The same in three steps, if other devices have rows of the table; for the pass of a single session. First writes
 // pass.shards.state, which these devices project.
 void record_shard_state(Recorder& r, const Pass& pass);
-// Then projects the device's own rows, while the others project theirs.
-void record_own_rows(Recorder& r, const Pass& pass);
+// Then projects the device's own rows, while the others project theirs. A partial head does the same as they do
+// (shard_passes.h).
+void record_own_rows(Recorder& r, const Pass& pass, const Tail& tail);
 // Finally merges the shards' logits, pass.shards.logits, and samples.
 void record_shard_tail(Recorder& r, const Pass& pass, const Tail& tail);
 // Records the end of a pass whose last tokens are a draft. Chooses a token after each token of the pass, one after the
 // other, as record_tail would in passes of their own, until a token differs from the draft. by_token: the same pass for
 // each token of a session, over that token's row of `a` (in a batch, the members' rows). tails: by session, greedy or
 // sampled. masks: one for each token, if the tail is masked; only the tail of a single session can be.
+// If the draft is a tree, moves what its chosen rows left to where a chain would have it.
 void record_check(Recorder& r, const Pass& pass, std::span<const Pass> by_token, std::span<const Tail> tails,
                   const View& masks);
 // Leaves negative log-likelihoods of every token of the pass but the last of the text in nll (context); group_logits

@@ -38,11 +38,27 @@ struct Head : Network {
     end_norm(true);
     r.copy(a.rotated.part(0, pass.shards.state.bytes), pass.shards.state);
   }
-  void own_rows() const { ops::project(r, table(), a.rotated, a.logits, 1); }
+  void own_rows(const Tail& tail) const {
+    if (!tail.partial) return ops::project(r, table(), a.rotated, a.logits, 1);
+    const StepBuffers& step = pass.step;
+    const View from = step.token_flags, to = tail.partial->token_flags;
+    const uint32_t rows = table().rows;
+    const auto copy = [&](uint32_t from_word, uint32_t to_word, uint32_t words) {
+      r.copy(from.part(uint64_t{from_word} * 4, uint64_t{words} * 4),
+             to.part(uint64_t{to_word} * 4, uint64_t{words} * 4));
+    };
+    copy(0, 0, TOKEN_FLAG_COUNTS(rows));
+    copy(TOKEN_FLAG_COUNTS(c.vocab), TOKEN_FLAG_COUNTS(rows), rows);
+    copy(TOKEN_FLAG_BIASES(c.vocab), TOKEN_FLAG_BIASES(rows), rows);
+    project_partly(r, w.output_table(), tail.steps, *tail.partial, {a.rotated, step.state, step.params, to}, a.scores);
+    ops::scatter_rows(r, step.state, tail.partial->lists, a.scores, a.logits, table().rows);
+  }
   void shard_tail(const Tail& tail) const {
     r.copy(pass.shards.logits, a.logits.part(uint64_t{table().rows} * 4, pass.shards.logits.bytes));
-    finish_logits({&tail, 1});
-    choose({&tail, 1});
+    Tail joined = tail;  // the logits are those of all rows now
+    joined.partial = nullptr;
+    finish_logits({&joined, 1});
+    choose({&joined, 1});
   }
 
   // Chooses a token after each token of each session, until one differs from the session's draft.
@@ -58,12 +74,14 @@ struct Head : Network {
     const uint64_t mask_bytes = (c.vocab + 31) / 32 * 4;
     for (size_t i = 0; i < by_token.size(); ++i) {
       const Head here(r, by_token[i]);
+      if (pass.tree && i > 0) follow_outputs(static_cast<uint32_t>(i), picks, first.partial != nullptr);
       if (first.partial && first.steps.masked)
         r.copy(masks.part(i * mask_bytes, mask_bytes),
                View(first.partial->allowed_rows).part(uint64_t{c.vocab} * 4, mask_bytes));
       if (!picks) here.finish_logits(tails);
       here.choose(tails, picks ? ops::best_count(r.device().plan(), table()) : 0, true);
     }
+    if (pass.tree) follow_states();
   }
 
   // The negative log-likelihoods of the pass's tokens, in groups as large as a product computes at once.
@@ -85,6 +103,26 @@ struct Head : Network {
   }
 
  private:
+  // Row `depth` of what the next token is chosen from becomes that of the chosen row of this depth.
+  void follow_outputs(uint32_t depth, bool picks, bool partial) const {
+    const auto follow = [&](const View& rows, uint32_t words, uint32_t stride) {
+      ops::follow_rows(r, state, rows, words, stride, depth, depth);
+    };
+    if (picks)
+      follow(a.candidates, 2 * ops::best_count(r.device().plan(), table()), 2 * candidate_stride(pass.model));
+    else if (partial)
+      follow(a.rotated, stride_of(c.width), stride_of(c.width));
+    else
+      follow(a.logits, c.vocab, stride_of(c.vocab));
+  }
+  // The same of the final states, and of the keys and values.
+  void follow_states() const {
+    ops::follow_rows(r, state, a.normed, c.width, stride_of(c.width), 1, TREE_ROWS - 1);
+    for (uint32_t layer = 0; layer < c.layers; ++layer) {
+      const auto& own = std::get<AttentionState>(pass.context.layers[layer]);
+      if (!own.shared) ops::follow_cache(r, c.shape_of(c.attention_of(layer)), state, own.cache);
+    }
+  }
   // The output table. An image encoder has none.
   const Matrix& table() const { return w.output_table().matrix(); }
   // a.normed = the final norm of x, and a.rotated the same in the table's basis, if one softmax is projected.
@@ -251,7 +289,7 @@ void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails) { H
 
 void record_shard_state(Recorder& r, const Pass& pass) { Head(r, pass).shard_state(); }
 
-void record_own_rows(Recorder& r, const Pass& pass) { Head(r, pass).own_rows(); }
+void record_own_rows(Recorder& r, const Pass& pass, const Tail& tail) { Head(r, pass).own_rows(tail); }
 
 void record_shard_tail(Recorder& r, const Pass& pass, const Tail& tail) { Head(r, pass).shard_tail(tail); }
 

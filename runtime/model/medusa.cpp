@@ -1,7 +1,9 @@
 #include "model/medusa.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "model/tensors.h"
@@ -97,20 +99,18 @@ MedusaHeads::MedusaHeads(const Model& model, const ModelFile& file)
   branches_ = scratch("medusa branches", shape_.heads, uint64_t{stride_} * 4);
   states_ = scratch("medusa states", rows_, uint64_t{stride_} * 4);
   rotated_ = scratch("medusa rotated", rows_, uint64_t{stride_} * 4);
-  best_count_ = shape_.own_tables ? ops::candidate_count(model.config.vocab)
-                                  : ops::best_count(device_->plan(), model.weights.output_table().matrix(), ranges_);
-  best_stride_ = static_cast<uint32_t>(align_up(best_count_, kViewAlignment / sizeof(abi::Candidate)));
-  candidates_ = scratch("medusa candidates", rows_, uint64_t{best_stride_} * sizeof(abi::Candidate));
-  guesses_ = Buffer(device_, "medusa guesses", shape_.heads * sizeof(abi::Guess), Memory::readback);
-  if (shape_.own_tables) {
-    own_logits_ = scratch("medusa logits", 1, uint64_t{stride_of(model.config.vocab)} * 4);
-    greedy_ = Buffer(device_, "medusa sampling", sizeof(abi::SampleParams), Memory::shared);
-    *greedy_.as<abi::SampleParams>() = {};
-  }
+  logits_ = scratch("medusa logits", rows_, uint64_t{stride_of(model.config.vocab)} * 4);
+  greedy_ = Buffer(device_, "medusa sampling", sizeof(abi::SampleParams), Memory::shared);
+  *greedy_.as<abi::SampleParams>() = {};
+  candidate_stride_ = static_cast<uint32_t>(
+      align_up(ops::candidate_count(model.config.vocab), kViewAlignment / sizeof(abi::Candidate)));
+  candidates_ = scratch("medusa candidates", shape_.heads, uint64_t{candidate_stride_} * sizeof(abi::Candidate));
+  guesses_ = Buffer(device_, "medusa guesses", size_t{shape_.heads} * kRanks * sizeof(abi::Guess), Memory::readback);
   // The products read the padding after a row's columns, and the rows after the heads'.
   run_once(device_, "clear medusa", [&](Recorder& recorder) {
     recorder.fill(states_, 0);
     recorder.fill(rotated_, 0);
+    recorder.fill(logits_, std::bit_cast<uint32_t>(-std::numeric_limits<float>::infinity()));
   });
 }
 
@@ -218,22 +218,27 @@ void MedusaHeads::record(Recorder& r, const View& hidden, const View& state) con
       ops::matmul(r, own, state, x, y, 1, ops::Output::write);
       ops::residual(r, x, y, x, width, 1);
     }
+  const uint32_t vocab = model_.config.vocab;
+  const auto row_of = [&](const Buffer& rows, uint32_t head, uint64_t row_bytes) {
+    return View(rows).part(head * row_bytes, row_bytes);
+  };
+  const uint64_t logit_bytes = uint64_t{stride_of(vocab)} * 4,
+                 candidate_bytes = uint64_t{candidate_stride_} * sizeof(abi::Candidate);
   if (shape_.own_tables) {
-    for (uint32_t head = 0; head < count; ++head) record_own_table(r, state, head);
+    for (uint32_t head = 0; head < count; ++head) {
+      Matrix own = tables_[head];
+      own.view = table_buffers_[head];
+      ops::matmul(r, own, state, row_of(states_, head, bytes), row_of(logits_, head, logit_bytes), 1,
+                  ops::Output::write);
+    }
   } else {
     ops::rotate(r, table, states_, rotated_, rows_);
-    ops::project_best(r, table, rotated_, candidates_, best_stride_, rows_, ranges_);
+    ops::project(r, table, rotated_, logits_, rows_, ranges_);
   }
-  ops::best(r, candidates_, best_stride_, best_count_, guesses_, count);
-}
-
-void MedusaHeads::record_own_table(Recorder& r, const View& state, uint32_t head) const {
-  const uint64_t bytes = uint64_t{stride_} * 4, candidate_bytes = uint64_t{best_stride_} * sizeof(abi::Candidate);
-  Matrix table = tables_[head];
-  table.view = table_buffers_[head];
-  ops::matmul(r, table, state, View(states_).part(head * bytes, bytes), own_logits_, 1, ops::Output::write);
-  ops::sample(r, state, greedy_, own_logits_, View(candidates_).part(head * candidate_bytes, candidate_bytes),
-              {model_.config.vocab});
+  for (uint32_t head = 0; head < count; ++head)
+    ops::sample(r, state, greedy_, row_of(logits_, head, logit_bytes), row_of(candidates_, head, candidate_bytes),
+                {vocab});
+  ops::best(r, logits_, vocab, candidates_, candidate_stride_, guesses_, count, kRanks);
 }
 
 }  // namespace weft

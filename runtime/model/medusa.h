@@ -28,8 +28,10 @@ class MedusaHeads {
   // Commands that guess from a state (stride_of(width)) on the device; recorded once for each place. state:
   // abi::StepState.
   const CommandBuffer& commands(const View& hidden, const View& state);
-  // Results of the commands after they have run: (count), of head 0, 1, ...
-  std::span<const abi::Guess> guesses() const { return {guesses_.as<abi::Guess>(), shape_.heads}; }
+  // Number of a head's guesses, best first.
+  static constexpr uint32_t kRanks = 4;
+  // Results of the commands after they have run: (count, kRanks), of head 0, 1, ...
+  std::span<const abi::Guess> guesses() const { return {guesses_.as<abi::Guess>(), size_t{shape_.heads} * kRanks}; }
 
   struct Shape {
     uint32_t heads, layers;
@@ -45,7 +47,6 @@ class MedusaHeads {
   void load_table(const ModelFile& file, uint32_t head);
   void read_ranges(const ModelFile& file);
   void record(Recorder& recorder, const View& hidden, const View& state) const;
-  void record_own_table(Recorder& recorder, const View& state, uint32_t head) const;
 
   const Model& model_;
   std::shared_ptr<Device> device_;
@@ -56,14 +57,14 @@ class MedusaHeads {
   std::vector<Layer> layers_;
   std::vector<Matrix> tables_;         // (vocab, width) of each head, if heads have their own
   std::vector<Buffer> table_buffers_;  // of these
-  Buffer own_logits_, greedy_;         // (vocab) of a head's own table; abi::SampleParams
   Buffer branches_;                    // (heads, stride_) W_k h + b_k
   Buffer states_;                      // (rows_, stride_) the heads'
   Buffer rotated_;                     // (rows_, stride_) in the table's basis
-  uint32_t best_count_;                // candidates of a state
-  uint32_t best_stride_;               // from those of a state to the next one's
-  Buffer candidates_;                  // (rows_, best_stride_) of abi::Candidate
-  Buffer guesses_;                     // (heads) of abi::Guess
+  Buffer logits_;                      // (rows_, stride_of(vocab)); -infinity in rows that guesses do not come from
+  Buffer greedy_;                      // abi::SampleParams
+  uint32_t candidate_stride_;          // from those of a head to the next one's
+  Buffer candidates_;                  // (heads, candidate_stride_) of abi::Candidate
+  Buffer guesses_;                     // (heads, kRanks) of abi::Guess
   CommandPool pool_;
   using Place = std::pair<decltype(std::declval<const Buffer&>().handle()), uint64_t>;
   std::map<Place, CommandBuffer> recorded_;  // by the state's place

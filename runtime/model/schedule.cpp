@@ -45,7 +45,7 @@ Schedule::Schedule(const Pass& pass, Policy policy, Duty& duty)
   ask_for_layers(dry_run);
   for (const uint32_t tokens : {1u, chunk_tokens_}) {
     if (shards_)
-      record_shard_state(dry_run, pass_of(tokens)), record_own_rows(dry_run, pass_of(tokens));
+      record_shard_state(dry_run, pass_of(tokens)), record_own_rows(dry_run, pass_of(tokens), greedy[0]);
     else
       record_tail(dry_run, pass_of(tokens), greedy);
   }
@@ -116,7 +116,7 @@ Schedule::End Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
     return {{}, {}, record([&](Recorder& r) { record_tail(r, whole, {&tail, 1}); })};
   End end;  // one after the other: the marks of a pass are in its order
   end.state = record([&](Recorder& r) { record_shard_state(r, whole); });
-  end.own_rows = record([&](Recorder& r) { record_own_rows(r, whole); });
+  end.own_rows = record([&](Recorder& r) { record_own_rows(r, whole, tail); });
   end.tail = record([&](Recorder& r) { record_shard_tail(r, whole, tail); });
   return end;
 }
@@ -182,7 +182,7 @@ void Schedule::submit_with_shards(const Key& key, std::span<const CommandBuffer>
   queue_.submit(key.first, body, end.state, pieces);
   queue_.submit(0, {}, end.own_rows);
   while (queue_.count() > 1) queue_.wait_oldest();  // the state is there
-  shards_->begin_projection();
+  shards_->begin_projection(key.second.partial ? &pass_.step : nullptr);
   shards_->end_projection();
   queue_.drain();
   queue_.submit(0, {}, end.tail);
@@ -208,42 +208,43 @@ std::span<uint32_t> Schedule::draft_masks() {
   return {masks.as<uint32_t>(), masks.bytes() / 4};
 }
 
-Pass Schedule::check_pass(uint32_t tokens) {
-  Pass pass = {pass_.model, checks().activations, pass_.step, pass_.context, tokens, pass_.source};
+Pass Schedule::check_pass(const CheckedShape& shape) {
+  Pass pass = {pass_.model, checks().activations, pass_.step, pass_.context, shape.tokens, pass_.source};
   pass.adapter = pass_.adapter;
+  pass.tree = shape.tree;
   return pass;
 }
 
-CommandBuffer Schedule::record_check_of(const Key& key, Timestamps* timestamps) {
+CommandBuffer Schedule::record_check_of(const CheckKey& key, Timestamps* timestamps) {
   const Pass whole = check_pass(key.first);
   return record_end(
       pool_, whole,
       [&](Recorder& r) {
-        record_check(r, whole, std::span(checks_->by_token).first(key.first), {&key.second, 1}, checks_->masks);
+        record_check(r, whole, std::span(checks_->by_token).first(key.first.tokens), {&key.second, 1}, checks_->masks);
       },
       timestamps);
 }
 
-const Schedule::Timed& Schedule::timed_check(const Key& key) {
+const Schedule::Timed& Schedule::timed_check(const CheckKey& key) {
   if (const auto found = checks().timed.find(key); found != checks().timed.end()) return found->second;
   Timed timed;
-  timed.timestamps = timestamps_for(key.first);
+  timed.timestamps = timestamps_for(key.first.tokens);
   timed.body = record_body(pool_, check_pass(key.first), timed.timestamps.get());
   timed.end.tail = record_check_of(key, timed.timestamps.get());
   return checks_->timed.emplace(key, std::move(timed)).first->second;
 }
 
 void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) {
-  const Key key = {tokens, tail};
   const abi::StepState& state = *pass_.step.state.as<abi::StepState>();
+  const CheckKey key = {{tokens, state.tree != 0}, tail};
   checked_from_ = state.end - state.drafted;
   if (with_times) {
     last_timed_ = &timed_check(key);
     return queue_.submit(tokens, last_timed_->body, last_timed_->end.tail);
   }
-  auto body = checks().bodies.find(tokens);
+  auto body = checks().bodies.find(key.first);
   if (body == checks_->bodies.end())
-    body = checks_->bodies.emplace(tokens, record_body(pool_, check_pass(tokens))).first;
+    body = checks_->bodies.emplace(key.first, record_body(pool_, check_pass(key.first))).first;
   auto end = checks_->ends.find(key);
   if (end == checks_->ends.end()) end = checks_->ends.emplace(key, record_check_of(key, nullptr)).first;
   queue_.submit(tokens, body->second, end->second);

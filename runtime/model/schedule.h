@@ -40,7 +40,8 @@ class Schedule {
   // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) after those in flight, as the policy says. timed:
   // with timestamps, which read_times() gives once it has finished; one timed pass may be in flight at a time.
   void submit(uint32_t tokens, const Tail& tail, bool timed = false);
-  // Submits one pass of up to `tokens` tokens (kDraftPasses), whose last ones are a draft: state.drafted says how many.
+  // Submits one pass of up to `tokens` tokens (kDraftPasses), whose last ones are a draft: state.drafted says how many,
+  // and state.tree whether it is a tree, which needs Config::checks_trees().
   // Afterwards state.end says how many tokens it has appended: those of the draft that the model chose too, and one.
   // timed: as of submit().
   void submit_check(uint32_t tokens, const Tail& tail, bool timed = false);
@@ -79,15 +80,21 @@ class Schedule {
     End end;
   };
   using Key = std::pair<uint32_t, Tail>;  // tokens of the pass, and what follows its layers
-  struct Checks {                         // passes that check drafts
+  struct CheckedShape {
+    uint32_t tokens;  // of the pass
+    bool tree;
+    auto operator<=>(const CheckedShape&) const = default;
+  };
+  using CheckKey = std::pair<CheckedShape, Tail>;
+  struct Checks {  // passes that check drafts
     explicit Checks(const Pass& session);
     ActivationBuffers activations;  // a row of logits for each token
     Buffer masks;                   // (kMostDrafted + 1, words of a mask)
     std::vector<Activations> rows;
     std::vector<Pass> by_token;
-    std::map<uint32_t, std::vector<CommandBuffer>> bodies;
-    std::map<Key, CommandBuffer> ends;
-    std::map<Key, Timed> timed;
+    std::map<CheckedShape, std::vector<CommandBuffer>> bodies;
+    std::map<CheckKey, CommandBuffer> ends;
+    std::map<CheckKey, Timed> timed;
   };
   struct Picture {  // passes of pictures of up to so many tokens
     Picture(const Pass& session, uint32_t most);
@@ -99,13 +106,13 @@ class Schedule {
   Pass pass_of(uint32_t tokens) const;
   void ask_for_layers(Recorder& dry_run) const;
   Checks& checks();
-  Pass check_pass(uint32_t tokens);
+  Pass check_pass(const CheckedShape& shape);
   std::unique_ptr<Timestamps> timestamps_for(uint32_t tokens) const;
   const Timed& timed(const Key& key);
-  const Timed& timed_check(const Key& key);
+  const Timed& timed_check(const CheckKey& key);
   const CommandBuffer& whole_pass(const Key& key);
   End record_tail_of(const Key& key, Timestamps* timestamps);
-  CommandBuffer record_check_of(const Key& key, Timestamps* timestamps);
+  CommandBuffer record_check_of(const CheckKey& key, Timestamps* timestamps);
   void submit_with_shards(const Key& key, std::span<const CommandBuffer> body, const End& end, size_t pieces);
 
   Pass pass_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "base/error.h"
+#include "vocab/certified.h"
 
 namespace weft {
 
@@ -50,10 +52,13 @@ class ShardPasses::OnShard {
   }
   const float* row(size_t token) const { return rows_.as<float>() + token * stride_; }
 
-  void begin_projection(const Buffer& state) {
+  void begin_projection(const Buffer& state, const StepBuffers* partial) {
     wait();
     std::memcpy(state_.data(), state.data(), state_.bytes());
-    submit(project_);
+    if (!partial) return submit(project_);
+    if (!listing_) listing_ = std::make_unique<Listing>(shard_, pool_, step_, state_, logits_);
+    listing_->copy(*partial, shard_.first_row);
+    submit(listing_->commands);
   }
   const Buffer& logits() const { return logits_; }
 
@@ -62,6 +67,46 @@ class ShardPasses::OnShard {
   }
 
  private:
+  // The buffers and commands of a partial head.
+  struct Listing {
+    Listing(const TableShard& shard, CommandPool& pool, const Buffer& step, const Buffer& state, const Buffer& logits)
+        : rows(shard.rows()),
+          buffers(shard.device, shard.output(), true),
+          params(shard.device, "shard sampling", sizeof(abi::SampleParams), Memory::shared),
+          listed(shard.device, "shard listed logits", uint64_t{rows} * 4, Memory::device) {
+      step.as<abi::StepState>()->head = {};
+      step.as<abi::StepState>()->head.positions = rows;
+      const auto record = [&](Recorder& r) {
+        project_partly(r, shard.output(), {.estimates = true}, buffers, {state, step, params, buffers.token_flags},
+                       listed);
+        ops::scatter_rows(r, step, buffers.lists, listed, logits, rows);
+      };
+      Recorder dry_run(*shard.device);
+      record(dry_run);
+      Recorder recorder(pool, "shard project");
+      record(recorder);
+      commands = recorder.finish(true);
+    }
+    // Copies the parameters, and the flags of the shard's rows.
+    void copy(const StepBuffers& session, uint32_t first_row) {
+      std::memcpy(params.data(), session.params.data(), params.bytes());
+      const uint32_t* const from = session.token_flags.as<uint32_t>();
+      uint32_t* const to = buffers.token_flags.as<uint32_t>();
+      const auto part = [&](uint32_t to_word, uint32_t from_word, uint32_t words) {
+        std::memcpy(to + to_word, from + from_word, uint64_t{words} * 4);
+      };
+      part(0, first_row / 32, TOKEN_FLAG_COUNTS(rows));
+      part(TOKEN_FLAG_COUNTS(rows), TOKEN_FLAG_COUNTS(session.rows) + first_row, rows);
+      part(TOKEN_FLAG_BIASES(rows), TOKEN_FLAG_BIASES(session.rows) + first_row, rows);
+    }
+
+    const uint32_t rows;
+    PartialHeadBuffers buffers;
+    Buffer params;  // abi::SampleParams
+    Buffer listed;  // (rows) logits in the order of the list
+    CommandBuffer commands;
+  };
+
   void submit(const CommandBuffer& commands) {
     naming_device([&] { shard_.device->submit({&commands}, fence_); });
   }
@@ -87,7 +132,8 @@ class ShardPasses::OnShard {
   Buffer state_;    // (stride) in the table's basis
   CommandPool pool_;
   CommandBuffer gather_one_, gather_all_, project_;
-  Fence fence_;  // after the pool: it waits before that goes
+  std::unique_ptr<Listing> listing_;  // made when first needed
+  Fence fence_;                       // after the pool: it waits before that goes
 };
 
 ShardPasses::ShardPasses(const Model& model, uint32_t tokens) : stride_(stride_of(model.config.width)) {
@@ -118,8 +164,8 @@ void ShardPasses::gather(std::span<const uint32_t> ids) {
   }
 }
 
-void ShardPasses::begin_projection() {
-  for (const auto& shard : shards_) shard->begin_projection(state_);
+void ShardPasses::begin_projection(const StepBuffers* partial) {
+  for (const auto& shard : shards_) shard->begin_projection(state_, partial);
 }
 
 void ShardPasses::end_projection() {

@@ -27,8 +27,10 @@ class ShardPasses {
   // Copies the rows of these tokens that the others have to views().rows; leaves the other rows as they are. ids: of a
   // pass.
   void gather(std::span<const uint32_t> ids);
-  // Begins to project views().state on the others' rows.
-  void begin_projection();
+  // Begins to project views().state on the others' rows. partial: if given, each device computes only those of its rows
+  // that could be chosen if there were no others, by these sampling parameters and token flags; the other rows' logits
+  // are -infinity.
+  void begin_projection(const StepBuffers* partial = nullptr);
   // Waits for it, and leaves the logits in views().logits.
   void end_projection();
   // All throw Error(device_lost) naming the device.

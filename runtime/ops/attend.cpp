@@ -78,6 +78,11 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   require(!fused_rope || can_fuse_rope(plan, shape, attention, *fused_rope, cache.format, of_session), "attend",
           "heads that only rope can rotate");
   const auto& [biases, reach] = attention.biases;
+  // A window is longer than a tree is deep, so that it never hides a row.
+  require(
+      !cache.tree || (tokens <= TREE_ROWS && cache.member_tokens == 0 && attention.mask == AttentionMask::causal &&
+                      !attention.alibi && !biases.buffer && (attention.window == 0 || attention.window >= TREE_ROWS)),
+      "attend", "a tree of too many rows, or attention that has none");
   const bool sinks = attention.sinks.buffer != nullptr;
   if (sinks) require_bytes(attention.sinks, uint64_t{shape.heads} * 4, "attend", "sinks");
   if (biases.buffer) require_bytes(biases, uint64_t{shape.heads} * (2 * uint64_t{reach} + 1) * 4, "attend", "biases");
@@ -99,8 +104,8 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 static_cast<uint32_t>(scratch.bytes / 4),
                                 attention.growth.rate,
                                 attention.growth.step};
-  std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, static_cast<uint32_t>(attention.mask),
-                                     biases.buffer != nullptr};
+  const uint32_t mask = cache.tree ? MASK_TREE : static_cast<uint32_t>(attention.mask);
+  std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, mask, biases.buffer != nullptr};
   const View& bias = biases.buffer ? biases : state;
   const View& sink = sinks ? attention.sinks : state;
   if (texels) {

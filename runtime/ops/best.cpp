@@ -4,13 +4,15 @@
 
 namespace weft::ops {
 
-void best(Recorder& recorder, const View& candidates, uint32_t stride, uint32_t count, const View& guesses,
-          uint32_t states) {
-  require(stride >= count && count > 0, "best", "the candidates of two states overlap");
+void best(Recorder& recorder, const View& logits, uint32_t rows, const View& candidates, uint32_t stride,
+          const View& guesses, uint32_t states, uint32_t ranks) {
+  const uint32_t count = candidate_count(rows), logit_stride = stride_of(rows);
+  require(stride >= count && count > 0 && ranks > 0, "best", "the candidates of two states overlap");
+  require_bytes(logits, (uint64_t{states - 1} * logit_stride + rows) * 4, "best", "logits");
   require_bytes(candidates, (uint64_t{states - 1} * stride + count) * sizeof(abi::Candidate), "best", "candidates");
-  require_bytes(guesses, states * sizeof(abi::Guess), "best", "guesses");
-  recorder.dispatch({shaders::best, {recorder.device().plan().reduce_threads}}, {candidates, guesses},
-                    abi::BestPush{count, stride}, {states});
+  require_bytes(guesses, uint64_t{states} * ranks * sizeof(abi::Guess), "best", "guesses");
+  recorder.dispatch({shaders::best, {recorder.device().plan().reduce_threads}}, {logits, candidates, guesses},
+                    abi::BestPush{rows, logit_stride, stride, ranks}, {states});
 }
 
 }  // namespace weft::ops

@@ -175,6 +175,7 @@ struct CacheView {
   // Not 0: the caches of several sessions lie side by side, for each layer first the keys of all, then the values of
   // all. A pass has this many tokens of each of some sessions, and in place of the state an abi::BatchMember of each.
   uint32_t member_tokens = 0;
+  bool tree = false;  // the pass of a session checks a draft that is a tree (abi.h, StepState); only causal attention
 };
 // Bytes of CacheView::parts for passes of up to `tokens`; 0: a workgroup of attend reads the whole cache.
 uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity, uint32_t tokens);
@@ -285,10 +286,11 @@ uint32_t best_count(const Plan& plan, const Matrix& table, std::span<const RowRa
 void project_best(Recorder& recorder, const Matrix& table, const View& x, const View& candidates, uint32_t stride,
                   uint32_t tokens, std::span<const RowRange> ranges = {});
 
-// The best of `count` candidates of each state, and its share: 1 / sum exp(score - best score) over these candidates.
-// candidates (states, stride) of abi::Candidate, guesses (states) of abi::Guess
-void best(Recorder& recorder, const View& candidates, uint32_t stride, uint32_t count, const View& guesses,
-          uint32_t states);
+// The best `ranks` rows of each state's logits, and their shares (best.comp). candidates: as sample leaves them of a
+// greedy choice; they are changed. logits (states, stride_of(rows)), candidates (states, stride) of abi::Candidate,
+// guesses (states, ranks) of abi::Guess
+void best(Recorder& recorder, const View& logits, uint32_t rows, const View& candidates, uint32_t stride,
+          const View& guesses, uint32_t states, uint32_t ranks);
 
 // y[r] = x + silu(z[r]).                                x (stride_of(cols)); y, z (rows, stride_of(cols))
 void residual(Recorder& recorder, const View& x, const View& z, const View& y, uint32_t cols, uint32_t rows);
@@ -326,6 +328,11 @@ uint32_t candidate_count(uint32_t rows);
 void sample(Recorder& recorder, const View& state, const View& params, const View& scores, const View& candidates,
             const Selectable& from);
 
+// logits[ids[i]] = listed[i] of the state's exact_count listed rows, and -infinity in all others. lists: abi.h, LISTS;
+// listed: as project_rows leaves them; logits (rows)
+void scatter_rows(Recorder& recorder, const View& state, const View& lists, const View& listed, const View& logits,
+                  uint32_t rows);
+
 // out[end % RING] = ln p of the token that advance will append, and of the params.logprobs likeliest, as the model has
 // them: softmax(logits), whatever was sampled by.       logits (from.rows), out (RING) of abi::TokenLogprobs
 void logprobs(Recorder& recorder, const View& state, const View& params, const View& logits, const View& candidates,
@@ -351,6 +358,12 @@ void advance(Recorder& recorder, const StepViews& step, uint32_t candidates, uin
 // the best of them; if the draft has another token there, or none, it sets FINISH_DRAFT, and the pass's later
 // advance_draft do nothing.
 void advance_draft(Recorder& recorder, const StepViews& step, uint32_t candidates);
+// For a draft that is a tree, after an advance_draft: rows[d] = rows[row that was chosen at depth d], of depths first
+// to last that have one. rows (TREE_ROWS, stride) of 32-bit words, of which the first `words` are moved.
+void follow_rows(Recorder& recorder, const View& state, const View& rows, uint32_t words, uint32_t stride,
+                 uint32_t first, uint32_t last);
+// After the last one: moves the chosen rows' keys and values to the slots of their positions.
+void follow_cache(Recorder& recorder, const HeadShape& shape, const View& state, const CacheView& cache);
 
 // out[pos + first + t] = -ln softmax(logits[t])[history[pos + first + t + 1]].
 // logits (tokens, stride_of(rows)), out (context)

@@ -35,6 +35,7 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
   require(shape.head_dim % 2 == 0 && rotary_dim % 2 == 0 && rotary_dim <= shape.head_dim, "rope", "odd head dimension");
   require(cache.format == Format::f16 || cache.format == Format::q8, "rope", "the cache is neither f16 nor q8");
   require(cache.capacity % TILE_ROWS == 0, "rope", "the cache is no whole number of tiles");
+  require(!cache.tree || (tokens <= TREE_ROWS && cache.member_tokens == 0), "rope", "a tree of too many rows");
   require_bytes(qkv, uint64_t{tokens} * in_stride * 4, "rope", "qkv");
   require_bytes(q, uint64_t{tokens} * out_stride * 4, "rope", "q");
   require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "rope", "keys");
@@ -43,16 +44,16 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
                               in_stride,      out_stride,     static_cast<uint32_t>(pairs),
                               cache.capacity, rotary_dim};
   if (by_texels(recorder.device().plan(), shape, rotary_dim, cache.format)) {
-    return recorder.dispatch(
-        {shaders::rope_texel,
-         {static_cast<uint32_t>(cache.format), cache.member_tokens, shape.head_dim, pairs == Pairs::adjacent}},
-        {state, qkv, rope_table, q, cache.keys, cache.values}, push,
-        {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
+    return recorder.dispatch({shaders::rope_texel,
+                              {static_cast<uint32_t>(cache.format), cache.member_tokens, cache.tree, shape.head_dim,
+                               pairs == Pairs::adjacent}},
+                             {state, qkv, rope_table, q, cache.keys, cache.values}, push,
+                             {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
   }
   const uint32_t of_kv = cache.format == Format::q8 ? 2 * Q8_SCALE_WORDS(shape.head_dim)
                                                     : ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2;
   const uint32_t items = query_dim + shape.kv_heads * of_kv;
-  recorder.dispatch({shaders::rope, {static_cast<uint32_t>(cache.format), cache.member_tokens}},
+  recorder.dispatch({shaders::rope, {static_cast<uint32_t>(cache.format), cache.member_tokens, cache.tree}},
                     {state, qkv, rope_table, q, cache.keys, cache.values}, push, {ceil_div(items, 64), tokens});
 }
 

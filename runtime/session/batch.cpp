@@ -111,7 +111,7 @@ double SharedPasses::wait() {
 double SharedPasses::check(uint32_t tokens) {
   const Stopwatch pass(duties_);
   for (size_t i = 0; i < running_.size(); ++i)
-    running_[i]->begin_check(drafts_[i].first(std::min<size_t>(drafts_[i].size(), tokens - 1)));
+    running_[i]->begin_check({drafts_[i].first(std::min<size_t>(drafts_[i].size(), tokens - 1)), {}});
   batch_.submit_check(tokens);
   batch_.wait_oldest();
   size_t all = 0;

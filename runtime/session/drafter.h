@@ -9,6 +9,14 @@
 
 namespace weft {
 
+// A draft that is a tree. Guess i comes after guess parents[i] - 1, which is an earlier one, or, with 0, after the
+// context. parents: none, if each guess comes after the one before it: a chain.
+struct DraftTree {
+  std::span<const uint32_t> ids;
+  std::span<const uint8_t> parents;
+  DraftTree first(size_t count) const { return {ids.first(count), parents.first(parents.empty() ? 0 : count)}; }
+};
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
@@ -19,6 +27,8 @@ class Drafter {
   // The tokens that probably come next: as many as a pass should check, at most `most`. Empty: the next token has a
   // pass of its own. Valid until the next call.
   virtual std::span<const uint32_t> draft(size_t most) = 0;
+  // The same where the session can check trees.
+  virtual DraftTree draft_tree(size_t most) { return {draft(most), {}}; }
   // The same for a batch, which decides itself how many of the guesses a pass checks. Returns all guesses, at most
   // chances.size(); chances[i] becomes the probability that guess i is right if those before it are. Only for a drafter
   // that guesses in batches, because its guesses take no passes of their own.

@@ -24,6 +24,17 @@ std::span<const uint32_t> before_soft(std::span<const uint32_t> draft) {
   return draft.first(static_cast<size_t>(std::ranges::find_if(draft, is_soft) - draft.begin()));
 }
 
+// As StepState has it: 0 for a chain.
+uint32_t packed(std::span<const uint8_t> parents) {
+  uint32_t tree = TREE_MARK;
+  bool chain = true;
+  for (size_t i = 0; i < parents.size(); ++i) {
+    tree |= uint32_t{parents[i]} << (4 * (i + 1));
+    chain = chain && parents[i] == i;
+  }
+  return chain ? 0 : tree;
+}
+
 }  // namespace
 
 Session::Generation::~Generation() {
@@ -95,10 +106,10 @@ void Session::Generation::begin_stretch() {
 // Checks a draft and reads its tokens. False if the drafter has none.
 bool Session::Generation::check_draft() {
   if (received_ == 0 || received_ != submitted_ || most_drafted() == 0) return false;
-  const std::span<const uint32_t> draft = this->draft();
-  if (draft.empty()) return false;
+  const DraftTree draft = this->draft();
+  if (draft.ids.empty()) return false;
   const Stopwatch pass = s_.stopwatch();
-  const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, draft.size());
+  const uint32_t tokens = *std::ranges::upper_bound(kDraftPasses, draft.ids.size());
   begin_check(draft);
   s_.on_device().schedule.submit_check(tokens, s_.matcher_ ? s_.on_device().head.allow_draft(tail_) : tail_);
   s_.on_device().schedule.wait_all();
@@ -113,17 +124,22 @@ bool Session::Generation::check_draft() {
 bool Session::Generation::drafts() const { return s_.drafter_ && !(s_.matcher_ && s_.on_device().head.head().keep); }
 
 // The draft that the next pass may check. With a grammar, also writes the masks of its tokens.
-std::span<const uint32_t> Session::Generation::draft() {
+DraftTree Session::Generation::draft() {
+  if (!s_.matcher_ && s_.model_.config.checks_trees()) {
+    const DraftTree tree = s_.drafter_->draft_tree(most_drafted());
+    return tree.first(before_soft(tree.ids).size());
+  }
   const std::span<const uint32_t> draft = before_soft(s_.drafter_->draft(most_drafted()));
-  if (draft.empty() || !s_.matcher_) return draft;
+  if (draft.empty() || !s_.matcher_) return {draft, {}};
   const std::span<uint32_t> masks = s_.on_device().schedule.draft_masks();
   const size_t words = masks.size() / (kMostDrafted + 1);
-  return draft.first(s_.matcher_->look_ahead(draft, [&](size_t i, const TokenSet& allowed) {
+  const size_t length = s_.matcher_->look_ahead(draft, [&](size_t i, const TokenSet& allowed) {
     const std::span<uint32_t> mask = masks.subspan(i * words, words);
     const size_t given = std::min(words, allowed.bits.size());
     std::ranges::copy(std::span(allowed.bits).first(given), mask.begin());
     std::ranges::fill(mask.subspan(given), 0u);  // rows that no token has
-  }));
+  });
+  return {draft.first(length), {}};
 }
 
 std::span<const uint32_t> Session::Generation::offer(std::span<double> chances) {
@@ -131,13 +147,16 @@ std::span<const uint32_t> Session::Generation::offer(std::span<double> chances) 
   return before_soft(s_.drafter_->offer(chances.first(std::min(chances.size(), most_drafted()))));
 }
 
-void Session::Generation::begin_check(std::span<const uint32_t> draft) {
+void Session::Generation::begin_check(const DraftTree& draft) {
   abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
   const size_t before = s_.ids_.size();
-  std::ranges::copy(draft, s_.on_device().step.history.as<uint32_t>() + before);
-  drafted_ = draft.size();
+  std::ranges::copy(draft.ids, s_.on_device().step.history.as<uint32_t>() + before);
+  drafted_ = draft.ids.size();
   state.end = static_cast<uint32_t>(before + drafted_);
   state.drafted = static_cast<uint32_t>(drafted_);
+  state.tree = packed(draft.parents);
+  state.root = static_cast<uint32_t>(before - 1);
+  state.path = 0;
   s_.on_device().kept.will_write(before + drafted_);
 }
 
@@ -148,7 +167,7 @@ uint32_t Session::Generation::end_check() {
       state.end - static_cast<uint32_t>(s_.ids_.size()) + (state.finished == FINISH_NOT_FINITE ? 1u : 0u);
   if (appended == 0 || appended > drafted_ + 1)
     throw Error(Code::internal, std::to_string(appended) + " tokens of a draft were appended", "generate");
-  state.drafted = 0;
+  state.drafted = state.tree = 0;
   if (state.finished == FINISH_DRAFT) state.finished = 0;
   submitted_ += appended;
   if (drafted_ == 0) return appended;

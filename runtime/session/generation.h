@@ -45,7 +45,7 @@ class Session::Generation {
   // Guesses for a batch, as in Drafter::offer.
   std::span<const uint32_t> offer(std::span<double> chances);
   // Before the pass: writes the draft, of any length, after the context. Nothing may be in flight.
-  void begin_check(std::span<const uint32_t> draft);
+  void begin_check(const DraftTree& draft);
   // After the pass: returns how many tokens may be received.
   uint32_t end_check();
 
@@ -63,7 +63,7 @@ class Session::Generation {
   size_t most_in_flight() const;
   void tell_time(size_t in_flight, double seconds);
   size_t most_drafted() const { return std::min<size_t>(kMostDrafted, wanted_ - received_ - 1); }
-  std::span<const uint32_t> draft();
+  DraftTree draft();
   void begin_stretch();
   void read_logprobs();
   void collect_times();

@@ -9,6 +9,7 @@ namespace weft {
 
 HeadEstimates Session::head_estimates() {
   require(!ids_.empty(), "head_estimates", "the session has no prompt");
+  model_.weights.need_all_rows("head_estimates");
   OnDevice& d = on_device();
   const Tail tail = begin(true);
   if (!tail.partial || !tail.steps.estimates || tail.steps.listed || matcher_)

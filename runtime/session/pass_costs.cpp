@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <vector>
 
 #include "model/schedule.h"
 
@@ -54,21 +55,24 @@ double PassCosts::cost(uint32_t tokens) const {
   return several.seconds() / one().seconds();
 }
 
-double PassCosts::gain(size_t drafted, const Chance& chance, const GuessingTime& takes) const {
-  double expected = 1, all_right = 1;
-  for (size_t i = 0; i < drafted; ++i) {
-    all_right *= chance(i);
-    expected += all_right;
-  }
+// Tokens in the time of a one-token pass, if `drafted` guesses are checked and a pass gives `expected` tokens.
+double PassCosts::gain(size_t drafted, double expected, const GuessingTime& takes) const {
   const double pass = drafted == 0 ? 1 : cost(*std::ranges::upper_bound(kDraftPasses, drafted));
   return expected / (pass + takes.each * static_cast<double>(drafted) + takes.once);
 }
 
 size_t PassCosts::best_draft(size_t most, const Chance& chance, const GuessingTime& takes) const {
-  double most_gained = kLeastGain * gain(0, chance, takes);
+  std::vector<double> chances;
+  for (size_t i = 0; i < most; ++i) chances.push_back((i == 0 ? 1 : chances.back()) * chance(i));
+  return best_tree(chances, takes);
+}
+
+size_t PassCosts::best_tree(std::span<const double> chances, const GuessingTime& takes) const {
+  double expected = 1, most_gained = kLeastGain * gain(0, expected, takes);
   size_t best = 0;
-  for (size_t drafted = 1; drafted <= most; ++drafted) {
-    const double gained = gain(drafted, chance, takes);
+  for (size_t drafted = 1; drafted <= chances.size(); ++drafted) {
+    expected += chances[drafted - 1];
+    const double gained = gain(drafted, expected, takes);
     if (gained <= most_gained) continue;
     most_gained = gained;
     best = drafted;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 
 namespace weft {
 
@@ -39,16 +40,18 @@ class PassCosts {
   // Time of a pass of `tokens` tokens, in passes of one token: measured, or an estimate until it is known.
   double cost(uint32_t tokens) const;
   using Chance = std::function<double(size_t)>;
-  // Expected tokens in the time of a one-token pass, if `drafted` guesses are checked. chance(i): the probability that
-  // guess i is right if those before it are.
-  double gain(size_t drafted, const Chance& chance, const GuessingTime& takes = {}) const;
   // The number of guesses, at most `most`, that gives the most tokens a second; 0: a pass without guesses does.
+  // chance(i): the probability that guess i is right if those before it are.
   size_t best_draft(size_t most, const Chance& chance, const GuessingTime& takes = {}) const;
+  // The same of a tree, whose first guesses are checked. chances[i]: the probability that guess i and all that it
+  // follows are right.
+  size_t best_tree(std::span<const double> chances, const GuessingTime& takes) const;
   // For a batch: how many tokens of each session a pass should compute to give the most tokens a second: 1, or one of
   // kDraftPasses up to `most`. expected(n): expected tokens of all sessions from a pass of n.
   uint32_t best_pass(uint32_t most, const std::function<double(uint32_t)>& expected) const;
 
  private:
+  double gain(size_t drafted, double expected, const GuessingTime& takes) const;
   std::array<MeasuredTime, 4> passes_ = {};  // of 1, 2, 4, 8 tokens
   uint32_t ones_ = 0;                        // passes of one token
 };

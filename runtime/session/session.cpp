@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -460,9 +461,12 @@ std::vector<TokenLogit> Session::head_logits() {
   const Tail tail = next_tail(begin(true));
   const std::vector<float> values = compute_logits(tail);
   std::vector<TokenLogit> result;
-  if (!tail.partial) {
+  if (!tail.partial || !model_.weights.shards.empty()) {
+    // With several devices, rows that a partial head did not compute are -infinity.
+    const float none = model_.config.soft_capped(-std::numeric_limits<float>::infinity());
     for (uint32_t id = 0; id < values.size(); ++id)
-      if (!tail.mask || tail.mask->as<float>()[id] == 0) result.push_back({id, values[id]});
+      if ((!tail.mask || tail.mask->as<float>()[id] == 0) && (!tail.partial || values[id] != none))
+        result.push_back({id, values[id]});
     return result;
   }
   const uint32_t vocab = model_.config.vocab, count = on_device().step.state.as<abi::StepState>()->head.exact_count;

@@ -18,10 +18,10 @@ constexpr double kFastProbability = 1e-4;
 
 }  // namespace
 
-// True if only the head `full` can serve the model, which then has no partial-head buffers.
+// True if `automatic` has no other head to try than `full`.
 bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || masks_all_rows(); }
 
-// True if a mask needs every row: partial heads handle the rows of one device only, and only one softmax.
+// True if a mask needs every row: masks of partial heads are of one device's rows only, and of one softmax.
 bool VocabHeadSetup::masks_all_rows() const { return !model_.weights.shards.empty() || model_.weights.softmaxes; }
 
 void VocabHeadSetup::prepare_grammar() {
@@ -32,11 +32,11 @@ void VocabHeadSetup::prepare_grammar() {
 // Makes the buffers of a partial head.
 void VocabHeadSetup::need_buffers() {
   if (buffers_) return;
-  model_.weights.need_all_rows("head");
   model_.weights.need_one_softmax("head");
   if (model_.weights.logit_bias)
     throw Error(Code::unsupported, "the model adds a bias to each logit", "head", "only the head full can");
-  buffers_ = std::make_unique<PartialHeadBuffers>(model_.device, model_.weights.output_table());
+  buffers_ = std::make_unique<PartialHeadBuffers>(model_.device, model_.weights.output_table(),
+                                                  !model_.weights.shards.empty());
   step_.state.as<abi::StepState>()->head = {};
 }
 
@@ -46,6 +46,7 @@ void VocabHeadSetup::set(VocabHead head) {
     head.automatic = false;
     head.mode = VocabHead::Mode::full;
   }
+  if (head.keep) model_.weights.need_all_rows("head");
   if (head.mode != VocabHead::Mode::full || head.keep) need_buffers();
   head_ = std::move(head);
   trials_.reset();
@@ -58,11 +59,14 @@ void VocabHeadSetup::set(VocabHead head) {
 // Sets the parts of the tail and of the device's parameters that depend on the mode.
 void VocabHeadSetup::set_mode(Tail& tail, VocabHead::Mode mode) {
   // Log-probabilities take every row that may be chosen.
+  const abi::SampleParams& params = *step_.params.as<abi::SampleParams>();
   tail.steps.estimates = mode != VocabHead::Mode::full && !tail.logprobs;
+  // Devices with a part of the rows know neither the mass of all rows nor the noise, which depends on a row's number.
+  if (!model_.weights.shards.empty() && (params.cut_rank == 0 || params.cut_mass != 0 || params.cut_noise != 0))
+    tail.steps.estimates = false;
   partial_ = tail.steps.estimates || tail.steps.listed;
   tail.partial = partial_ ? buffers_.get() : nullptr;
   write_spreads(mode);
-  const abi::SampleParams& params = *step_.params.as<abi::SampleParams>();
   tail.steps.nucleus = tail.steps.estimates && params.cut_mass != 0;
 }
 
@@ -88,7 +92,7 @@ void VocabHeadSetup::begin(Tail& tail, std::span<const uint32_t> ids) {
     kept_.resize((size_t{vocab} + 31) / 32);
     for (const uint32_t id : kept_ids_) kept_[id / 32] |= 1u << (id % 32);
   }
-  set_positions(head_.keep ? kept_ids_.size() : vocab);
+  set_positions(head_.keep ? kept_ids_.size() : model_.weights.output_table().rows());
 }
 
 // Projects every row, and then adds the mask.
@@ -96,6 +100,9 @@ Tail VocabHeadSetup::mask_all_rows(Tail tail, const TokenSet& allowed) {
   for (uint32_t id = 0; id < model_.config.vocab; ++id)
     mask_.as<float>()[id] = allowed.contains(id) ? 0 : -std::numeric_limits<float>::infinity();
   tail.mask = &mask_;
+  tail.partial = nullptr;
+  tail.steps = {};
+  partial_ = false;
   return tail;
 }
 
@@ -152,9 +159,10 @@ void VocabHeadSetup::write_spreads(VocabHead::Mode mode) {
   const uint32_t dimensions = model_.weights.output_table().matrix().basis->rest() * BLOCK;
   if (mode != VocabHead::Mode::sure && mode != VocabHead::Mode::fast) return;
   // Rows that the choice depends on: as many as its rank, and those that rounding could put in their place, hardly ever
-  // more than 63. If top-p asks for mass, all rows that are likelier than the token. Each is estimated up to three
-  // times.
-  const double rows = params.cut_mass != 0 ? model_.config.vocab : params.cut_rank + 63.0;
+  // more than 63; of each device's rows as many. If top-p asks for mass, all rows that are likelier than the token.
+  // Each is estimated up to three times.
+  const double devices = 1.0 + static_cast<double>(model_.weights.shards.size());
+  const double rows = params.cut_mass != 0 ? model_.config.vocab : devices * (params.cut_rank + 63.0);
   const double probability = mode == VocabHead::Mode::sure ? head_.probability : kFastProbability;
   params.least_mode = HEAD_SIGNS;
   params.rest_spread = static_cast<float>(sure_spread(probability / (rows * ESTIMATES), dimensions));

@@ -126,10 +126,13 @@ class Recording {
 
 }  // namespace
 
-PartialHeadBuffers::PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table)
+PartialHeadBuffers::PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table, bool part)
     : factors(device, "factors", uint64_t{FACTOR_WORDS(table.matrix().basis->rest())} * 16, Memory::device),
       lists(device, "lists", (uint64_t{LIST_WORDS(table.rows())} * 4 + 15) / 16 * 16, Memory::device),
-      allowed_rows(device, "allowed rows", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {}
+      allowed_rows(device, "allowed rows", (uint64_t{table.rows()} + (table.rows() + 31) / 32) * 4, Memory::shared) {
+  if (part)
+    token_flags = Buffer(device, "own token flags", uint64_t{TOKEN_FLAG_WORDS(table.rows())} * 4, Memory::shared);
+}
 
 double sure_spread(double probability, uint32_t dimensions) {
   // A point on the unit sphere of n = dimensions - 1 dimensions. Its first coordinate has a density of c (1 - s^2) to

@@ -16,12 +16,14 @@ namespace weft {
 
 // The buffers of a session's partial head. The CPU writes allowed_rows while nothing is in flight.
 struct PartialHeadBuffers {
-  PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table);
-  uint64_t bytes() const { return factors.bytes() + lists.bytes() + allowed_rows.bytes(); }
+  // part: the table has only some of the vocabulary's rows (vocab/shards.h).
+  PartialHeadBuffers(const std::shared_ptr<Device>& device, const Table& table, bool part = false);
+  uint64_t bytes() const { return factors.bytes() + lists.bytes() + allowed_rows.bytes() + token_flags.bytes(); }
 
   Buffer factors;       // the hidden state as estimates read it (abi.h, FACTOR_WORDS)
   Buffer lists;         // abi.h, LISTS
   Buffer allowed_rows;  // abi.h, ALLOWED_ROWS; mapped
+  Buffer token_flags;   // of a part: abi.h, TOKEN_FLAGS, of the table's rows; mapped
 };
 
 // Which steps a partial head records.

@@ -4,6 +4,7 @@
 // another driver's. Without one, the tests' own is opened once more.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 #include "base/error.h"
@@ -187,6 +188,60 @@ TEST_F(ShardsTest, ToysTokensAreThoseOfOneDevice) {
       EXPECT_EQ(shared->weights.shards[0].separate_output != nullptr, !tied);
       expect_equal(*whole, *shared, 60);
     }
+}
+
+// Each device reads what its own rows need. Penalties and biases are those of the device's rows.
+TEST_F(ShardsTest, HeadsWithinShards) {
+  const auto compare = [&](const std::filesystem::path& path, std::vector<double> shares, uint32_t count, double most) {
+    const auto whole = load(path), shared = load(path, split(std::move(shares)));
+    const uint32_t vocab = whole->config.vocab, own = shared->weights.embedding->rows();
+    std::vector<Case> all = cases();
+    all.push_back({"min-p", sampling(0.9f, 0, 1)});
+    all.back().sampling.min_p = 0.1f;
+    for (const VocabHead::Mode mode : {VocabHead::Mode::sure, VocabHead::Mode::certified})
+      for (const Case& one : all) {
+        SCOPED_TRACE(std::string(one.name) + (mode == VocabHead::Mode::sure ? ", sure" : ", certified"));
+        Session a(*whole, 256, {}), b(*shared, 256, {});
+        VocabHead head;
+        head.mode = mode;
+        b.set_head(head);
+        for (Session* session : {&a, &b})
+          session->set_bias(Ids{3, own + 5, vocab - 1}, std::vector<float>{1.5f, 2.5f, -4});
+        EXPECT_EQ(answer(b, one, some_ids(7, vocab), count).ids, answer(a, one, some_ids(7, vocab), count).ids);
+        const SessionStats& stats = b.stats();
+        const double share = stats.head_bytes / static_cast<double>(stats.head_tokens) /
+                             static_cast<double>(shared->weights.output_table().bytes());
+        if (&one == &all.front()) {
+          EXPECT_LT(share, most);
+          std::vector<TokenLogit> listed = b.head_logits();
+          EXPECT_GE(listed.size(), 2u);  // of each device one at least
+          EXPECT_LT(listed.size(), vocab);
+          EXPECT_TRUE(std::ranges::any_of(listed, [&](const TokenLogit& token) { return token.id < own; }));
+          EXPECT_TRUE(std::ranges::any_of(listed, [&](const TokenLogit& token) { return token.id >= own; }));
+        }
+      }
+  };
+  compare(toy(), {2, 1}, 40, 1.5);  // so few rows and columns are read whole
+  compare(toy(), {1, 1, 2}, 20, 1.5);
+  compare(kPocket, {1, 1}, 30, 0.9);
+}
+
+// The devices of two drivers share a table. .ci/run has it with lavapipe and SwiftShader.
+TEST_F(ShardsTest, TwoDrivers) {
+  const std::string own = open_device()->caps().name, other = other_device(0)->caps().name;
+  if (own == other) {
+    ASSERT_FALSE(std::getenv("WEFT_TWO_DRIVERS")) << "there is only " << own;
+    GTEST_SKIP() << "VK_DRIVER_FILES names one driver";
+  }
+  const auto path = toy();
+  const auto whole = load(path), shared = load(path, split({2, 1}));
+  expect_equal(*whole, *shared, 40);
+  Session a(*whole, 256, {}), b(*shared, 256, {});
+  VocabHead head;
+  head.mode = VocabHead::Mode::sure;
+  b.set_head(head);
+  for (const Case& one : {cases()[0], cases()[2]})
+    EXPECT_EQ(answer(b, one, some_ids(7, 900), 40).ids, answer(a, one, some_ids(7, 900), 40).ids) << one.name;
 }
 
 TEST_F(ShardsTest, ThreeDevices) {
@@ -416,8 +471,8 @@ TEST_F(ShardsTest, WhatNeedsAllRowsIsRefused) {
   VocabHead certified, kept;
   certified.mode = VocabHead::Mode::certified;
   kept.keep = Ids{1, 2, 3};
-  refused("head", [&] { session.set_head(certified); });
   refused("head", [&] { session.set_head(kept); });
+  refused("head_estimates", [&] { session.head_estimates(); });
   refused("guessing ahead", [&] { session.set_drafter(std::make_unique<Lookup>()); });
   refused("rows of the table", [&] { table_rows(*shared, *shared->weights.embedding, ids, 1); });
   refused("rows of the table", [&] { table_dots(*shared, std::vector<float>(64), nullptr); });

@@ -27,6 +27,7 @@ struct Case {
   Format format = Format::f16;
   bool sinks = false;
   ops::QueryGrowth growth = {};
+  uint32_t tree = 0;  // tree_of(), with `active` rows; 0: none
 };
 
 // A cache on the device, in the layout of abi.h, with NaN in every slot that no position before `length` is in.
@@ -114,6 +115,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
   const Cache cache = make_cache(device, c, length, random);
   // A cache of an encoder's output has a length of its own, whatever the session can hold.
   const Buffer state = make_state(device, c.pos, c.pos + c.active, c.pos + c.active, c.source);
+  state.as<abi::StepState>()->tree = c.tree;
   const std::vector<float> biases =
       c.reach ? random.normals(size_t{s.heads} * (2 * c.reach + 1)) : std::vector<float>();
   const Buffer bias_buffer = upload(device, "biases", c.reach ? biases : std::vector<float>(1));
@@ -136,7 +138,7 @@ void check_attend(const Tuning& tuning, const Case& c) {
     if (c.sinks) attention.sinks = sink_buffer;
     attention.growth = c.growth;
     ops::attend(recorder, s, attention, state, q.buffer,
-                {cache.key_buffer, cache.value_buffer, cache.capacity, c.format, parts}, y, c.tokens);
+                {cache.key_buffer, cache.value_buffer, cache.capacity, c.format, parts, 0, c.tree != 0}, y, c.tokens);
   });
   if (more_bytes) {
     const std::vector<uint32_t> left = download_as<uint32_t>(device, parts);
@@ -146,11 +148,21 @@ void check_attend(const Tuning& tuning, const Case& c) {
 
   reference::Rows want(c.active, q_dim), allowed(c.active, q_dim);
   for (uint32_t t = 0; t < c.active; ++t) {
-    const double grown = scale * (1 + double{c.growth.rate} * std::log1p((c.pos + t) / c.growth.step));
-    const reference::Attention attention =
-        reference::attend(q.values.row(t), cache.keys, cache.values, s.heads, s.kv_heads,
-                          c.mask == ops::AttentionMask::causal ? c.pos + t + 1 : length, grown, c.window, c.soft_cap,
-                          c.alibi, biases, static_cast<int>(c.pos + t), sinks);
+    reference::Rows keys = cache.keys, values = cache.values;
+    uint32_t own = c.pos + t;
+    if (c.tree != 0) {  // as if the rows that it follows were all there is after the context
+      const std::vector<uint32_t> rows = rows_to(c.tree, t);
+      own = c.pos + static_cast<uint32_t>(rows.size()) - 1;
+      for (size_t depth = 0; depth < rows.size(); ++depth) {
+        const uint32_t to = c.pos + static_cast<uint32_t>(depth), from = c.pos + rows[depth];
+        std::ranges::copy(cache.keys.row(from), keys.row(to).begin());
+        std::ranges::copy(cache.values.row(from), values.row(to).begin());
+      }
+    }
+    const double grown = scale * (1 + double{c.growth.rate} * std::log1p(own / c.growth.step));
+    const reference::Attention attention = reference::attend(
+        q.values.row(t), keys, values, s.heads, s.kv_heads, c.mask == ops::AttentionMask::causal ? own + 1 : length,
+        grown, c.window, c.soft_cap, c.alibi, biases, static_cast<int>(own), sinks);
     std::ranges::copy(attention.y, want.row(t).begin());
     // An error e of a score changes its weight by the factor exp(e), and all weights' sum by no more; 5e-6 for the
     // exponentials themselves and for adding up.
@@ -183,6 +195,43 @@ TEST_F(AttendTest, LengthsOverBlocksAndTiles) {
       tuning.plain = plain;
       check_attend(tuning, {{4, 2, 16}, length - 1});
     }
+}
+
+// Rows see the context and the rows that they follow: over borders of tiles, blocks and parts, in rings, and with spare
+// rows after the tree's.
+TEST_F(AttendTest, DraftsThatAreTrees) {
+  const uint32_t wide = tree_of({0, 0, 0, 1, 1, 2, 4}), comb = tree_of({0, 0, 2, 2, 4, 4, 6});
+  for (const Tuning& tuning : {Tuning(), Tuning{.texel_products = false}, Tuning{.plain = true, .attend_span = 64}})
+    for (const Format format : {Format::f16, Format::q8})
+      for (const uint32_t pos : {0u, 61u, 126u, 300u})
+        for (const uint32_t tree : {wide, comb}) {
+          Case c = {{9, 3, 64}, pos, tree == wide ? 8u : 7u, 8};
+          c.format = format;
+          c.tree = tree;
+          check_attend(tuning, c);
+          c.window = 40;
+          c.capacity = 64;
+          c.growth = {0.1f, 32};
+          check_attend(tuning, c);
+        }
+  Case small = {{4, 2, 12}, 70, 4, 4};
+  small.tree = tree_of({0, 0, 1});
+  check_attend({}, small);
+}
+
+TEST_F(AttendTest, RefusesTreesThatAreHidden) {
+  const auto device = open_device();
+  const Buffer state = make_state(device, 0, 8, 64), some(device, "some", 1 << 20, Memory::device);
+  const auto run = [&](const ops::Attention& attention, uint32_t tokens) {
+    run_op(device, "attend", [&](Recorder& recorder) {
+      ops::attend(recorder, {2, 2, 16}, attention, state, some, {some, some, 64, Format::f16, some, 0, true}, some,
+                  tokens);
+    });
+  };
+  EXPECT_THROW(run({.scale = 1, .window = 7}, 8), Error);
+  EXPECT_THROW(run({.scale = 1, .alibi = true}, 8), Error);
+  EXPECT_THROW(run({.scale = 1, .mask = ops::AttentionMask::none}, 8), Error);
+  EXPECT_THROW(run({.scale = 1}, 9), Error);
 }
 
 TEST_F(AttendTest, Sinks) {

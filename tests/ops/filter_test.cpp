@@ -231,7 +231,7 @@ TEST_F(FilterTest, NothingFinite) {
 
 TEST_F(FilterTest, LeavesTheRestOfTheStateAlone) {
   const auto device = open_device();
-  const Buffer state = share(device, "state", std::vector<abi::StepState>{{11, 12, 1, 99, 0, 5, 6, 7, {}}});
+  const Buffer state = share(device, "state", std::vector<abi::StepState>{{11, 12, 1, 99, 0, 5, 6, 7, 8, 9, 10, {}}});
   const Buffer scores = share(device, "scores", std::vector<float>(ops::score_bytes(3) / 4));
   std::copy_n(std::begin({1.0f, 2.0f, 3.0f}), 3, scores.as<float>());
   scores.as<uint32_t>()[stride_of(3)] = 0xc0400000;  // the peak's key

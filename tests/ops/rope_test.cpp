@@ -17,6 +17,7 @@ struct Case {
   uint32_t pos = 0, active = 1, tokens = 1, context = 192;
   uint32_t slots = 0;  // of the cache; 0: one for every position
   Format format = Format::f16;
+  uint32_t tree = 0;  // tree_of(), with `active` rows; 0: none
 };
 
 constexpr double kBase = 10000;
@@ -123,6 +124,7 @@ void check_rope(const Case& c) {
   Random random(s.head_dim + c.pos);
   const Activations qkv = make_activations(device, c.tokens, c.active, q_dim + 2 * kv_dim, random);
   const Buffer state = make_state(device, c.pos, c.pos + c.active, c.context);
+  state.as<abi::StepState>()->tree = c.tree;
   const Buffer rope_table = upload(device, "rope_table", make_rope_table(c.context, c.rotary_dim));
   const Buffer q = poisoned(device, "q", uint64_t{c.tokens} * stride_of(q_dim));
   const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity, c.format) / 4);
@@ -130,8 +132,8 @@ void check_rope(const Case& c) {
   const bool texel = device->plan().texel_products && s.head_dim % (c.format == Format::f16 ? 8 : 64) == 0 &&
                      c.rotary_dim % 16 == 0 && c.rotary_dim > 0;
   run_op(device, texel ? "rope texel" : "rope", [&](Recorder& recorder) {
-    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, rope_table, q, {keys, values, capacity, c.format},
-              c.tokens);
+    ops::rope(recorder, s, c.pairs, c.rotary_dim, state, qkv.buffer, rope_table, q,
+              {keys, values, capacity, c.format, {}, 0, c.tree != 0}, c.tokens);
   });
 
   reference::Rows want_q(c.active, q_dim), want_k(c.active, kv_dim), want_v(c.active, kv_dim);
@@ -143,10 +145,11 @@ void check_rope(const Case& c) {
     std::ranges::copy(row.subspan(0, q_dim), want_q.row(t).begin());
     std::ranges::copy(row.subspan(q_dim, kv_dim), want_k.row(t).begin());
     std::ranges::copy(row.subspan(q_dim + kv_dim, kv_dim), want_v.row(t).begin());
+    const uint32_t position = c.pos + (c.tree == 0 ? t : static_cast<uint32_t>(rows_to(c.tree, t).size()) - 1);
     for (uint32_t head = 0; head < s.heads; ++head)
-      reference::rope(want_q.row(t).subspan(head * s.head_dim, s.head_dim), c.pos + t, c.rotary_dim, kBase, pairs);
+      reference::rope(want_q.row(t).subspan(head * s.head_dim, s.head_dim), position, c.rotary_dim, kBase, pairs);
     for (uint32_t head = 0; head < s.kv_heads; ++head)
-      reference::rope(want_k.row(t).subspan(head * s.head_dim, s.head_dim), c.pos + t, c.rotary_dim, kBase, pairs);
+      reference::rope(want_k.row(t).subspan(head * s.head_dim, s.head_dim), position, c.rotary_dim, kBase, pairs);
   }
   // Two products with rounded cosines and sines, and a sum.
   const std::vector<double> expected = padded(want_q, c.tokens, stride_of(q_dim));
@@ -194,6 +197,24 @@ TEST_F(RopeTest, CachesOfQ8) {
     check_rope({{6, 2, dim}, dim, ops::Pairs::halves, 60, 5, 16, 192, 0, Format::q8});
     check_rope({{3, 3, dim}, dim / 4 * 2, ops::Pairs::adjacent, 120, 1, 1, 192, 64, Format::q8});
   }
+}
+
+// A row's angle is that of its depth, its slot that of its number.
+TEST_F(RopeTest, DraftsThatAreTrees) {
+  for (const Format format : {Format::f16, Format::q8})
+    for (const uint32_t pos : {0u, 60u, 122u}) {
+      check_rope({{6, 2, 64},
+                  64,
+                  ops::Pairs::halves,
+                  pos,
+                  8,
+                  8,
+                  192,
+                  pos == 122 ? 64u : 0u,
+                  format,
+                  tree_of({0, 0, 0, 1, 1, 2, 4})});
+      check_rope({{4, 2, 12}, 12, ops::Pairs::adjacent, pos, 3, 4, 192, 0, format, tree_of({0, 0})});
+    }
 }
 
 TEST_F(RopeTest, LastPositionOfTheContext) {

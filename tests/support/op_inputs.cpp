@@ -208,9 +208,21 @@ std::string split_product(const std::string& operation, const Plan& plan) {
   return operation + (plan.uniform_parts && plan.split > 1 ? " subgroup" : "");
 }
 
+uint32_t tree_of(const std::vector<uint32_t>& parents) {
+  uint32_t tree = TREE_MARK;
+  for (size_t i = 0; i < parents.size(); ++i) tree |= parents[i] << (4 * (i + 1));
+  return tree;
+}
+
+std::vector<uint32_t> rows_to(uint32_t tree, uint32_t row) {
+  std::vector<uint32_t> rows = {row};
+  while (rows.front() != 0) rows.insert(rows.begin(), PARENT_OF(tree, rows.front()));
+  return rows;
+}
+
 Buffer make_state(const std::shared_ptr<Device>& device, uint32_t pos, uint32_t end, uint32_t context,
                   uint32_t source) {
-  return share(device, "state", std::vector<abi::StepState>{{pos, end, 0, context, 0, 0, source, 0, {}}});
+  return share(device, "state", std::vector<abi::StepState>{{pos, end, 0, context, 0, 0, source, 0, 0, 0, 0, {}}});
 }
 
 }  // namespace weft::test

@@ -62,6 +62,11 @@ Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tok
                              Random& random, float scale = 1);
 Activations make_activations(const std::shared_ptr<Device>& device, uint32_t tokens, const reference::Rows& values);
 
+// A draft that is a tree, as StepState has it. parents[i]: row that row i + 1 follows.
+uint32_t tree_of(const std::vector<uint32_t>& parents);
+// The rows of a tree from the root to a row.
+std::vector<uint32_t> rows_to(uint32_t tree, uint32_t row);
+
 // Expected output of (tokens, stride): the rows given, and nothing anywhere else.
 std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_t stride);
 

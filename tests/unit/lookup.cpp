@@ -203,6 +203,19 @@ TEST(GuessAccountTest, RightGuessesAreNeverTooExpensive) {
   }
 }
 
+TEST(PassCostsTest, ATreeIsAsLargeAsItPays) {
+  PassCosts costs;
+  for (int i = 0; i < 20; ++i)
+    for (const uint32_t tokens : {1u, 2u, 4u, 8u}) costs.passed(tokens, 10 + tokens);  // 11, 12, 14, 18
+  const std::vector<double> unlikely(7, 0.01), likely(7, 0.5);
+  EXPECT_EQ(costs.best_tree(unlikely, {}), 0u);
+  EXPECT_EQ(costs.best_tree(likely, {}), 7u);                      // 4.5 tokens in the time of 18; 2.5 of 14
+  EXPECT_EQ(costs.best_tree(std::span(likely).first(5), {}), 5u);  // in the pass of seven: 3.5 of 18; 2.5 of 14
+  EXPECT_EQ(costs.best_tree(std::vector{0.5, 0.3, 0.1, 0.01, 0.01, 0.01, 0.01}, {}), 3u);
+  // A chain's guesses are right only if those before them are.
+  EXPECT_EQ(costs.best_draft(7, [](size_t) { return 0.5; }), 3u);
+}
+
 TEST(PassCostsTest, ABatchsPassMustPayForAllSessions) {
   PassCosts costs;
   for (int i = 0; i < 20; ++i) {

@@ -44,7 +44,8 @@ WEFT_API weft_status weft_session_set_speculation(weft_session* session, weft_sp
 WEFT_API weft_status weft_session_set_draft(weft_session* session, const weft_model* draft, weft_error* error);
 
 /* Has Medusa heads guess (Cai et al. 2024): small matrices that were trained for the session's model, on its own hidden
- * states, and are projected on its own vocabulary table. path: a GGUF file of them (docs/formats.md). The rules of
+ * states, and are projected on its own vocabulary table. A pass checks their guesses as a tree, where the model's
+ * layers allow it (docs/speculation.md). path: a GGUF file of them (docs/formats.md). The rules of
  * weft_session_set_speculation hold here too; whichever of the three was called last counts. The heads are loaded to
  * the model's device for this session, and again after weft_model_recover.
  *

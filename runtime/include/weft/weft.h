@@ -155,8 +155,8 @@ typedef struct weft_model_options {
    * Several of them with semicolons between them, "0;1": the rows of the vocabulary table are spread over these devices
    * (docs/several-devices.md), in proportion to their read bandwidths, which the load then measures, or to shares,
    * "0:3;1:1". All else is on the first one. Each must be able to run Weft. These are WEFT_UNSUPPORTED for such a
-   * model: families with an encoder, streamed layers, heads other than full, speculation, batches, scores, the logit
-   * lens and rows of the table. weft_model_info and weft_stats count the first device's. */
+   * model: families with an encoder, streamed layers, keep-lists, speculation and rows of the table. weft_model_info
+   * and weft_stats count the first device's. */
   const char* device;
   weft_type type; /* of the matrices and the vocabulary table on the device */
   /* Called with 0 to 1 while the model loads. Return 0 to continue, non-zero to give up (WEFT_CANCELLED). NULL: no

@@ -126,6 +126,7 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
   const auto cache_of = [](const TokenGroup& group) {
     ops::CacheView cache = with_scratch(group.layer, group.first.context);
     cache.member_tokens = group.member_tokens;
+    cache.tree = group.first.tree;
     return cache;
   };
   const std::vector<TokenGroup> groups = n.groups(own.source.value_or(index));
