@@ -68,7 +68,7 @@ void set_prompt(api::Session& session, const std::vector<std::uint32_t>& ids, co
       [&](weft_error* error) { return weft_session_prompt_parts(session.get(), parts.data(), parts.size(), error); });
 }
 
-void Pictures::place(CompletionRequest& request) {
+void Pictures::place(CompletionRequest& request, std::size_t context, const std::function<void()>& check_wanted) {
   const std::lock_guard lock(mutex_);
   try {
     if (!encoder_) encoder_.emplace(model_, path_);
@@ -92,6 +92,12 @@ void Pictures::place(CompletionRequest& request) {
       all.push_back(id);
       continue;
     }
+    check_wanted();
+    // Before the next picture is encoded: the rows of all that a request can hold would fill the memory.
+    if (all.size() + 1 >= context)
+      throw bad_field("messages",
+                      cli::format("At most %zu tokens fit, and the prompt's pictures have more.", context - 1),
+                      "context_length_exceeded");
     const std::string& file = request.pictures[request.task.images.size()];
     try {
       request.task.images.push_back(encoder_->encode(file.data(), file.size()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,8 +27,9 @@ class Pictures {
   // path: the encoder's file or folder. The model outlives it.
   Pictures(const api::Model& model, std::string path) : model_(model), path_(std::move(path)) {}
 
-  // Encodes the request's pictures and puts them in their places of its prompt. Throws RequestError.
-  void place(CompletionRequest& request);
+  // Encodes the request's pictures and puts them in their places of its prompt, of which fewer than `context` tokens
+  // may come. check_wanted: called before each picture; throws if nobody waits for it. Throws RequestError.
+  void place(CompletionRequest& request, std::size_t context, const std::function<void()>& check_wanted);
 
  private:
   const api::Model& model_;

@@ -352,7 +352,9 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
   try {
     if (form != Form::completion) {
       ready.conversations->prepare(asked);
-      if (!asked.pictures.empty()) ready.pictures->place(asked);
+      const auto deadline = request.arrived + access_.deadline;
+      if (!asked.pictures.empty())
+        ready.pictures->place(asked, ready.facts.context, [&] { check_wanted(client, deadline); });
     } else {
       ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
     }

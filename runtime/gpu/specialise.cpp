@@ -323,15 +323,12 @@ bool Module::make_stubs(Function& function) const {
     for (const Instruction& one : block.instructions) {
       const bool loop = one.opcode() == kLoopMerge;
       if ((loop || one.opcode() == kSelectionMerge) && !is_live(one.w[1])) function.stubs[one.w[1]] = 0;
-      if (loop && !is_live(one.w[2])) function.stubs[one.w[2]] = block.label;
+      if (!loop || is_live(one.w[2])) continue;
+      function.stubs[one.w[2]] = block.label;
+      // A value that comes with the loop's way back would be undefined.
+      if (block.instructions.front().opcode() == kPhi) return false;
     }
   }
-  // A value that comes with a loop's way back would be undefined.
-  for (const Block& block : function.blocks)
-    for (const Instruction& one : block.instructions)
-      if (block.live && one.opcode() == kPhi)
-        for (uint32_t i = 4; i < one.words(); i += 2)
-          if (function.stubs.count(one.w[i])) return false;
   return true;
 }
 

@@ -95,9 +95,13 @@ class ShardPasses::OnShard {
       const auto part = [&](uint32_t to_word, uint32_t from_word, uint32_t words) {
         std::memcpy(to + to_word, from + from_word, uint64_t{words} * 4);
       };
-      part(0, first_row / 32, TOKEN_FLAG_COUNTS(rows));
-      part(TOKEN_FLAG_COUNTS(rows), TOKEN_FLAG_COUNTS(session.rows) + first_row, rows);
-      part(TOKEN_FLAG_BIASES(rows), TOKEN_FLAG_BIASES(session.rows) + first_row, rows);
+      // Only what the parameters make the head read (shaders/lib/score.glsl): mapped memory may be slow to read.
+      abi::SampleParams sampling;
+      std::memcpy(&sampling, session.params.data(), sizeof sampling);
+      if (sampling.repeat_penalty != 1) part(0, first_row / 32, TOKEN_FLAG_COUNTS(rows));
+      if (sampling.presence_penalty != 0 || sampling.frequency_penalty != 0)
+        part(TOKEN_FLAG_COUNTS(rows), TOKEN_FLAG_COUNTS(session.rows) + first_row, rows);
+      if (sampling.biased) part(TOKEN_FLAG_BIASES(rows), TOKEN_FLAG_BIASES(session.rows) + first_row, rows);
     }
 
     const uint32_t rows;

@@ -74,8 +74,10 @@ void Medusa::ask() {
   judged_ = 0;
   const std::span<const abi::Guess> all = of_.guess(*heads_);
   guesses_.assign(all.begin(), all.end());
-  for (size_t head = 0; head < all.size(); head += MedusaHeads::kRanks)
-    if (all[head].id >= of_.model().config.vocab) guesses_.resize(head);  // no logit was a finite number
+  // No logit of a head was a finite number: those after it guess nothing either.
+  size_t head = 0;
+  while (head < all.size() && all[head].id < of_.model().config.vocab) head += MedusaHeads::kRanks;
+  guesses_.resize(head);
   each_.add(guessing.seconds());
 }
 

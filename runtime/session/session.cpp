@@ -266,7 +266,7 @@ Tail Session::begin(bool ignore_stop_tokens) {
   state.pos = static_cast<uint32_t>(cached());
   state.end = static_cast<uint32_t>(ids_.size());
   state.finished = 0;
-  state.drafted = 0;
+  state.drafted = state.tree = 0;
   state.context = context_;
   state.source = static_cast<uint32_t>(source_positions());
   std::memcpy(on_device().step.history.data(), ids_.data(), ids_.size() * 4);

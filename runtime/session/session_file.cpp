@@ -273,6 +273,11 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   std::ranges::copy_if(ids, std::back_inserter(hard), [](uint32_t id) { return !is_soft(id); });
   check_ids(hard, model_.config.vocab, context_);
   check_ids(input, model_.config.vocab, context_);
+  try {
+    check_pictures(ids);
+  } catch (const Error& error) {
+    throw Error(Code::bad_file, error.sentence(), place);
+  }
   SamplingSetup settings = sampling_;
   try {
     settings.set(sampling);

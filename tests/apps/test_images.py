@@ -121,6 +121,10 @@ class Images(unittest.TestCase):
                 status, _, refused = server.request("POST", CHAT, {"messages": [{"role": "user", "content": [part]}]})
                 self.assertEqual(status, 400)
                 self.assertIn(words, refused["error"]["message"])
+            # More than fit: the rest of them is not even encoded.
+            status, _, refused = server.request("POST", CHAT, {"messages": [{"role": "user", "content": [shown("rgb1x1.png")] * 200}]})
+            self.assertEqual((status, refused["error"]["code"]), (400, "context_length_exceeded"))
+            self.assertIn("the prompt's pictures have more", refused["error"]["message"])
         with Server("-m", plain(), "--ctx", 512) as server:
             status, _, refused = server.request("POST", CHAT, {"messages": [{"role": "user", "content": [shown("rgb1x1.png")]}]})
             self.assertEqual(status, 400)

@@ -152,7 +152,7 @@ class Listen(unittest.TestCase):
         out, err = weft(*chat, "--listen", MODEL, path)
         self.assertEqual(err.count(f"> {text}\n"), 1, err)
         self.assertTrue(out and twice.startswith(out), (out, twice))
-        click = [0.] * 16000 + [0.5] * 160 + [0.] * 16000  # is no speech
+        click = [0.] * 16000 + [0.5] * 320 + [0.] * 16000  # is no speech; a whole number of frames
         samples = array.array("h", (round(sample * 32767) for sample in click + said + said)).tobytes()
         done = subprocess.run([BIN / "weft", *chat, "--lines", "--listen", MODEL], input=samples, capture_output=True, timeout=300, env=ENV)
         self.assertEqual(done.stdout.decode(), twice)

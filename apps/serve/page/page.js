@@ -422,10 +422,14 @@ async function speak() {
   if (recorder) return recorder.stop();
   const parts = [];
   let sound;
+  $("speak").disabled = true; // a second click would open a second microphone
   try {
     sound = await navigator.mediaDevices.getUserMedia({ audio: true });
     recorder = new MediaRecorder(sound);
-  } catch { return toast("The browser gives no microphone."); }
+  } catch {
+    for (const track of sound?.getTracks() ?? []) track.stop();
+    return toast("The browser gives no microphone.");
+  } finally { $("speak").disabled = false; }
   recorder.addEventListener("dataavailable", (event) => parts.push(event.data));
   recorder.addEventListener("stop", async () => {
     for (const track of sound.getTracks()) track.stop();
