@@ -37,9 +37,10 @@ class Sessions(unittest.TestCase):
         weft(*options, "--devices", "0,0", "--device", 0, expect=2)
         _, err = weft(*options, "--devices", "0,nothing is called this", expect=1)
         self.assertIn("no Vulkan device is called 'nothing is called this'", err)
-        for refused in (["--head", "certified"], ["--speculate", "lookup"]):
-            _, err = weft(*options, "--devices", "0:1,0:1", *refused, expect=1)
-            self.assertIn("the vocabulary table is spread over 2 devices", err)
+        _, err = weft(*options, "--devices", "0:1,0:1", "--speculate", "lookup", expect=1)
+        self.assertIn("the vocabulary table is spread over 2 devices", err)
+        for head in ("certified", "sure"):
+            self.assertEqual(weft_json(*options, "-n", 24, "--top-k", 5, "--devices", "0:1,0:1", "--head", head)["ids"], weft_json(*options, "-n", 24, "--top-k", 5)["ids"])
 
     def test_the_device_is_lost(self):
         """A device that is lost in the middle of the answer: it takes longer, and nothing else changes."""
