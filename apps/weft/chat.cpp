@@ -284,7 +284,7 @@ void Chat::head(const std::string& name) {
   std::cerr << "The head is " << settings_.head << ".\n";
 }
 
-// Whole lines that a line up to the cursor may become.
+// Completions of the line up to the cursor, each as a whole line.
 std::vector<std::string> Chat::completions(const std::string& line) const {
   if (line.empty() || line.front() != '/') return {};
   const std::size_t space = line.find(' ');

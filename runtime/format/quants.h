@@ -46,8 +46,8 @@ bool is_nibbles(DType dtype);
 NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index);
 
 // The 32 integers of a block of Q4_0, Q5_0 or Q5_1, none below 0. Values are scale (quant - 8), scale (quant - 16), and
-// scale quant + minimum. Of MXFP4 the bits of each number, 0 for -0; the scale is the upper half of a float's bits, or
-// kNoPower for the NaN of section 5.4.1.
+// scale quant + minimum. A block of MXFP4 has the four bits of each number, 0 for -0, and its scale is the upper half
+// of a float's bits, or kNoPower if the file has a NaN.
 inline constexpr uint16_t kNoPower = 0x7f80;
 struct SmallBlock {
   uint16_t scale, minimum;  // f16 but of MXFP4; only Q5_1 has a minimum

@@ -89,7 +89,7 @@ public final class Segment {
     return noSpeech;
   }
 
-  /** Of the text, in their order; empty if they were not asked for. */
+  /** The words of the text, in their order; empty if they were not asked for. */
   public List<Word> words() {
     return words;
   }
