@@ -328,6 +328,16 @@ void add_expert_keys(JsonValue& keys, const std::string& p, const Config& c) {
   keys[p + "leading_dense_block_count"] = static_cast<uint32_t>(first - c.layer_configs.begin());
 }
 
+// Pairs of time, rows and columns, and of none.
+void add_picture_keys(JsonValue& keys, const std::string& p, const Config& c) {
+  if (c.ropes.empty() || c.ropes[0].axes.empty()) return;
+  JsonValue sections = JsonValue::array();
+  for (const int axis : {0, 1, 2}) sections.push_back(static_cast<uint32_t>(std::ranges::count(c.ropes[0].axes, axis)));
+  sections.push_back(0u);
+  keys[p + "rope.dimension_sections"] = sections;
+  keys[p + "n_deepstack_layers"] = c.deepstack;
+}
+
 JsonValue network_keys(const Config& c, uint32_t rows) {
   const std::string architecture(c.traits->architecture), p = architecture + ".";
   JsonValue keys = {{"general.architecture", architecture},
@@ -359,6 +369,7 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
   }
   add_expert_keys(keys, p, c);
   if (c.layer_kind.positions == Positions::rotary) add_rope_keys(keys, p, c);
+  add_picture_keys(keys, p, c);
   add_window_keys(keys, p, c);
   add_convolution_keys(keys, p, c);
   add_linear_keys(keys, p, c);
@@ -373,8 +384,9 @@ bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::a
 bool same(const std::vector<double>& a, const std::vector<double>& b) { return std::ranges::equal(a, b, near); }
 
 bool same_rope(const Rope& a, const Rope& b) {
-  return same(a.frequencies, b.frequencies) && near(a.magnitude, b.magnitude) && near(a.growth, b.growth) &&
-         same(a.long_frequencies, b.long_frequencies) && (a.long_frequencies.empty() || a.old_context == b.old_context);
+  return same(a.frequencies, b.frequencies) && a.axes == b.axes && near(a.magnitude, b.magnitude) &&
+         near(a.growth, b.growth) && same(a.long_frequencies, b.long_frequencies) &&
+         (a.long_frequencies.empty() || a.old_context == b.old_context);
 }
 
 // The first thing in which two networks differ; empty: nothing.
@@ -390,6 +402,7 @@ std::string difference(const Config& a, const Config& b) {
     return "the growth of queries with their position";
   if (differs(a.attention_cap, b.attention_cap)) return "the cap of the attention's scores";
   if (!std::ranges::equal(a.ropes, b.ropes, same_rope)) return "the RoPE scaling";
+  if (a.deepstack != b.deepstack) return "the rows that layers add to pictures";
   if (a.layer_input != b.layer_input) return "the per-layer embeddings";
   const ops::Experts &x = a.experts, &y = b.experts;
   if (x.sigmoid != y.sigmoid || x.normalised != y.normalised || differs(x.scale, y.scale))

@@ -77,13 +77,15 @@ void add_shards(ModelFile& model, const fs::path& index_path) {
 
 bool reads_images(const JsonValue& config) {
   const JsonValue* type = config.find("model_type");
-  return type != nullptr && (*type == "idefics3" || *type == "smolvlm" || *type == "gemma3");
+  return type != nullptr && (*type == "idefics3" || *type == "smolvlm" || *type == "gemma3" || *type == "qwen3_vl");
 }
 
-bool is_gemma3(const JsonValue& config) {
+bool is_type(const JsonValue& config, const char* name) {
   const JsonValue* type = config.find("model_type");
-  return type != nullptr && *type == "gemma3";
+  return type != nullptr && *type == name;
 }
+bool is_gemma3(const JsonValue& config) { return is_type(config, "gemma3"); }
+bool is_qwen3_vl(const JsonValue& config) { return is_type(config, "qwen3_vl"); }
 
 // A model of texts and pictures, of which Weft runs the text model alone.
 bool has_text_part(const JsonValue& config) {
@@ -147,19 +149,30 @@ void keep_text(ModelFile& model) {
     if (tensor.name.starts_with("language_model.lm_head.")) tensor.name.erase(0, kWhole.size());
   }
   const bool gemma3 = is_gemma3(model.metadata);
+  const bool qwen3_vl = is_qwen3_vl(model.metadata);
   const std::string_view text_name =
-      reads_images(model.metadata) && !gemma3 ? "model.text_model." : "model.language_model.";
+      reads_images(model.metadata) && !gemma3 && !qwen3_vl ? "model.text_model." : "model.language_model.";
   const JsonValue* text = model.metadata.find("text_config");
   if (text == nullptr || !text->is_object())
     throw Error(Code::bad_file, "there is no object \"text_config\"", (model.path / "config.json").string());
   JsonValue own = *text;
   if (!own.contains("model_type"))  // as Transformers takes for granted
-    own["model_type"] = gemma3 ? "gemma3_text" : model.metadata["model_type"] == "mistral3" ? "mistral" : "llama";
+    own["model_type"] = gemma3                                       ? "gemma3_text"
+                        : qwen3_vl                                   ? "qwen3_vl_text"
+                        : model.metadata["model_type"] == "mistral3" ? "mistral"
+                                                                     : "llama";
   if (const JsonValue* tied = model.metadata.find("tie_word_embeddings")) own["tie_word_embeddings"] = *tied;
   if (gemma3) {
     for (const char* key : {"mm_tokens_per_image", "boi_token_index", "boi_token_id"})
       if (const JsonValue* value = model.metadata.find(key)) own[key] = *value;
     if (!own.contains("mm_tokens_per_image")) own["mm_tokens_per_image"] = 256;  // as Gemma3Config has it
+  }
+  if (qwen3_vl) {
+    const JsonValue* const start = model.metadata.find("vision_start_token_id");
+    own["vision_start_token_id"] = start != nullptr ? *start : JsonValue(151652);  // as Qwen3VLConfig has it
+    const JsonValue* const vision = model.metadata.find("vision_config");
+    const JsonValue* const indexes = vision != nullptr ? vision->find("deepstack_visual_indexes") : nullptr;
+    own["deepstack_layers"] = indexes == nullptr ? 3 : indexes->is_array() ? indexes->size() : 0;
   }
   model.metadata = std::move(own);
   std::erase_if(model.tensors, [&](const TensorView& tensor) {

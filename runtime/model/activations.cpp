@@ -17,17 +17,11 @@ uint64_t rope_table_bytes(size_t pairs, uint32_t positions) {
   return std::max<uint64_t>(uint64_t{positions} * pairs * 2, 2) * 4;  // a binding is never empty
 }
 
-// Cosine and sine of position * frequency, in double: fp32 on the device would lose the angle at large positions.
 Buffer make_rope_table(const Rope& rope, uint32_t context, uint32_t positions, const std::shared_ptr<Device>& device) {
-  const std::vector<double> frequencies = rope.frequencies_for(context);
-  const size_t pairs = frequencies.size();
-  std::vector<float> values(rope_table_bytes(pairs, positions) / 4);
-  for (size_t i = 0; i < pairs; ++i)
-    for (uint32_t position = 0; position < positions; ++position) {
-      const double angle = position * frequencies[i];
-      values[(position * pairs + i) * 2] = static_cast<float>(rope.magnitude * std::cos(angle));
-      values[(position * pairs + i) * 2 + 1] = static_cast<float>(rope.magnitude * std::sin(angle));
-    }
+  std::vector<RopePosition> all(positions);
+  for (uint32_t i = 0; i < positions; ++i) all[i] = {i, i, i};
+  std::vector<float> values = rope.rows(context, all);
+  values.resize(rope_table_bytes(rope.frequencies.size(), positions) / 4);
   Buffer table(device, "rope table", values.size() * 4, Memory::device);
   Uploader(device).upload(table, std::span<const float>(values));
   return table;

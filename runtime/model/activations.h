@@ -92,14 +92,16 @@ struct StepBuffers {
     return {state, params, a.candidates, history, token_flags, ring, rows};
   }
 
-  Buffer state;                     // abi::StepState
-  Buffer params;                    // abi::SampleParams
-  Buffer history;                   // (context) ids
-  Buffer token_flags;               // abi.h, TOKEN_FLAGS
-  Buffer ring;                      // (RING) abi::RingEntry: what the CPU reads for each token
-  Buffer logprobs;                  // (RING) abi::TokenLogprobs: what it reads if they are wanted
-  uint32_t rows;                    // of the vocabulary
-  std::vector<Buffer> rope_tables;  // by rope: (table_positions, rotary_dim / 2) of (cosine, sine)
+  Buffer state;        // abi::StepState
+  Buffer params;       // abi::SampleParams
+  Buffer history;      // (context) ids
+  Buffer token_flags;  // abi.h, TOKEN_FLAGS
+  Buffer ring;         // (RING) abi::RingEntry: what the CPU reads for each token
+  Buffer logprobs;     // (RING) abi::TokenLogprobs: what it reads if they are wanted
+  uint32_t rows;       // of the vocabulary
+  // By rope: (table_positions, rotary_dim / 2) of (cosine, sine). Row i is of the token at place i of the context,
+  // whose positions are others than i after a picture (session/pictures.h).
+  std::vector<Buffer> rope_tables;
 };
 
 }  // namespace weft

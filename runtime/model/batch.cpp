@@ -36,6 +36,7 @@ Batch::~Batch() = default;  // the fences wait before the pool goes: they are de
 std::vector<Neighbours> Batch::find_neighbours() const {
   std::vector<Neighbours> all;
   for (uint32_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].own_positions) continue;  // a dispatch has one rope table
     const auto& buffers = members_[i].context.buffers;
     const auto same = [&](const Neighbours& some) { return members_[some.members.front()].context.buffers == buffers; };
     const auto found = std::ranges::find_if(all, same);

@@ -20,6 +20,7 @@ class Batch {
     const ContextState& context;
     Tail tail;
     AdapterUse adapter = {};
+    bool own_positions = false;  // its rope tables are not those of the others
   };
   // Records the pass of one token a session, of 1 to kMostBatchSlots sessions of a decoder. duties: as of a
   // SubmissionQueue.

@@ -10,6 +10,7 @@
 #include "model/config_experts.h"
 #include "model/config_gemma4.h"
 #include "model/config_mixers.h"
+#include "model/config_pictures.h"
 #include "model/config_positions.h"
 #include "model/config_whisper.h"
 #include "model/family_defaults.h"
@@ -21,7 +22,6 @@ namespace {
 using ops::Activation;
 
 constexpr uint32_t kMostBuckets = 4096;
-constexpr uint32_t kMostPictureRows = 1u << 14;
 constexpr uint32_t kT5Farthest = 128;  // whose distance has a bias of its own: every T5's, and in no key of GGUF
 
 // Begins a config with the settings of the family, the same for both kinds of files.
@@ -121,17 +121,6 @@ void read_softmaxes(Config& c, const JsonObject& values, const std::string& p) {
   if (c.logit_cap != 0 || c.logit_scale != 1) unsupported(with + "a cap or scale of the logits", values);
   if (c.layer_kind.sees_all || c.layer_kind.sees_source) unsupported(with + "an encoder", values);
   if (c.width % 64 != 0) unsupported(with + "a width that is no multiple of 64", values);
-}
-
-// The same of GGUF files, which do not say whether there are pictures: the smaller models have none.
-void read_gguf_pictures(Config& c, const JsonObject& values) {
-  const char* const key = "tokenizer.ggml.tokens";
-  if (c.family != "gemma3" || c.layers == 18 || c.layers == 26 || !values.has(key)) return;
-  const JsonValue::Array& tokens = values.array(key);
-  const auto found = std::ranges::find_if(tokens, [](const JsonValue& token) { return token == "<start_of_image>"; });
-  if (found == tokens.end()) return;
-  c.picture_token = static_cast<uint32_t>(found - tokens.begin());
-  c.picture_rows = 256;
 }
 
 float read_multiplier(const Config& c, const JsonObject& values, const std::string& key) {
@@ -287,14 +276,6 @@ void check_mpt(const JsonObject& values) {
     if (own.flag(key, false)) unsupported("not supported: '" + std::string(key) + "'", own);
   if (!own.flag("alibi", true) || own.integer("alibi_bias_max", 1, 4096, 8) != 8)
     unsupported("not supported: other positions than ALiBi's", own);
-}
-
-// Gemma 3's begin of a picture. The folder of a model without pictures has no rows for one.
-void read_pictures(Config& c, const JsonObject& values) {
-  if (c.family != "gemma3_text") return;
-  c.picture_rows = values.integer("mm_tokens_per_image", 1, kMostPictureRows, 0);
-  if (c.picture_rows > 0)
-    c.picture_token = values.integer(values.either({"boi_token_index", "boi_token_id"}), 0, UINT32_MAX, 255999);
 }
 
 Config from_huggingface(const ModelFile& file, const JsonObject& values) {

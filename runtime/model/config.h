@@ -96,7 +96,12 @@ struct Config {
   // only with picture_rows.
   std::optional<uint32_t> picture_token;
   uint32_t picture_rows = 0;  // most of a picture
-  uint32_t bands = 0;         // of an encoder that reads sound (sound_input.h): numbers of a frame; 0: it reads tokens
+  // Soft tokens right after this token are a picture whose tokens have a row and a column (Qwen3-VL). Has a value only
+  // if the first rope has axes.
+  std::optional<uint32_t> grid_token;
+  // Layers after each of which rows of its own are added to a picture's tokens (DeepStack: Meng et al. 2024).
+  uint32_t deepstack = 0;
+  uint32_t bands = 0;  // of an encoder that reads sound (sound_input.h): numbers of a frame; 0: it reads tokens
   std::shared_ptr<const SpeechConfig> speech;  // nullptr: it does not hear
   bool hears() const { return encoder && encoder->bands > 0; }
   uint32_t start_token = 0;

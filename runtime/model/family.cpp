@@ -169,6 +169,7 @@ constexpr Family kFamilies[] = {
     {.architecture = "mistral3", .model_type = "ministral3", .gguf_pairs = ops::Pairs::adjacent, .query_growth = true},
     {.architecture = "qwen2", .model_type = "qwen2", .layer_kind = kQwen2},
     {.architecture = "qwen3", .model_type = "qwen3", .layer_kind = kQwen3},
+    {.architecture = "qwen3vl", .model_type = "qwen3_vl_text", .layer_kind = kQwen3},
     {.architecture = "qwen3moe",
      .model_type = "qwen3_moe",
      .layer_kind = kQwen3,

@@ -41,6 +41,14 @@ void embed(const Network& n) {
   if (n.w.layer_inputs) n.w.layer_inputs->record(n);
 }
 
+// x += rows of the soft tokens that are parts of pictures (DeepStack: Meng et al. 2024).
+void add_rows(const Network& n, uint32_t layer) {
+  for (const Pass& one : n.pass.sessions())
+    if (layer < one.deepstack.size())
+      ops::insert_rows(n.r, one.step.state, one.step.history, one.deepstack[layer], one.a.x, n.c.width, one.tokens,
+                       ops::Output::add);
+}
+
 // x += mixer(norm(x)), then x += mlp(norm(x)): Llama's group (Touvron et al. 2023), and what other families add to it.
 // In a parallel group (Wang and Komatsuzaki 2021, "GPT-J-6B") both branches read the same x. If norms come after the
 // branches, x = norm(x + mixer(x)), then x = norm(x + mlp(x)): the Transformer's first form (Vaswani et al. 2017). Its
@@ -49,9 +57,12 @@ void record(const Network& n, uint32_t index) {
   const Layer& layer = n.w.layers[index];
   const LayerKind& kind = n.c.layer_kind;
   const bool last = index + 1 == n.c.layers;
-  const View norm = n.w.attention_norm(index), next = last ? View() : n.w.attention_norm(index + 1);
+  // The norm of x begins where the last rows were added to it.
+  const View norm = n.w.attention_norm(index),
+             next = last || n.adds_rows(index) ? View() : n.w.attention_norm(index + 1);
+  const Linear* const before = index == 0 || n.adds_rows(index - 1) ? nullptr : n.w.layers[index - 1].last();
 
-  const ops::Input read = index == 0 ? n.first_input() : n.branch_input(norm, n.w.layers[index - 1].last());
+  const ops::Input read = index == 0 ? n.first_input() : n.branch_input(norm, before);
   const View mixed = std::visit([&](const auto& mixer) { return mixer.record(n, index, read); }, layer.mixer);
   if (!kind.parallel) n.add_branch(layer.mixer_out(), mixed, {layer.mixer_branch_norm, layer.ffn_norm});
   if (!kind.parallel) n.close_branch(norm);
@@ -64,6 +75,7 @@ void record(const Network& n, uint32_t index) {
   std::visit([&](const auto& mlp) { mlp.record(n, inner, end); }, layer.mlp);
   if (layer.input) layer.input->record(n, index, next, layer.scale);
   if (!last) n.close_branch(layer.ffn_norm);
+  add_rows(n, index);
 }
 
 // The positions of an encoder that reads sound.

@@ -42,6 +42,9 @@ struct Pass {
   std::vector<Pass> members = {};
   SoundFrames sound = {};  // of an encoder that reads sound
   View soft_rows = {};     // (soft tokens, stride_of(width)); without a buffer if the context has none
+  // The same, added to x of the soft tokens after the first layers (Config::deepstack); empty: the context has no
+  // picture.
+  std::vector<View> deepstack = {};
   ShardViews shards = {};
   std::vector<Neighbours> neighbours = {};  // of the members
   AdapterUse adapter = {};                  // of a session; the members of a batch have theirs

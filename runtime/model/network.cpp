@@ -1,6 +1,12 @@
 #include "model/network.h"
 
+#include <algorithm>
+
 namespace weft {
+
+bool Network::adds_rows(uint32_t layer) const {
+  return std::ranges::any_of(pass.sessions(), [&](const Pass& one) { return layer < one.deepstack.size(); });
+}
 
 bool Network::embedding_begins_norm() const {
   return w.embedding && w.embedding->matrix().layout == Layout::planes && c.begins_norms() &&

@@ -52,6 +52,8 @@ struct Network {
   void close_branch(const View& weight) const {
     if (c.layer_kind.norm_after) norm(a.x, weight, a.x);
   }
+  // True if rows are added to soft tokens after this layer.
+  bool adds_rows(uint32_t layer) const;
   // True if turning the embedding's rows back begins the first layer's norm: they are x then.
   bool embedding_begins_norm() const;
 

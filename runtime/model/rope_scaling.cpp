@@ -14,6 +14,20 @@ std::vector<double> Rope::frequencies_for(uint32_t context) const {
   return plain_rope(base * std::pow(growth * length - growth + 1, d / (d - 2)), static_cast<uint32_t>(d)).frequencies;
 }
 
+// In double: fp32 would lose the angle at large positions.
+std::vector<float> Rope::rows(uint32_t context, std::span<const RopePosition> positions) const {
+  const std::vector<double> own = frequencies_for(context);
+  std::vector<float> values;
+  values.reserve(positions.size() * own.size() * 2);
+  for (const RopePosition& position : positions)
+    for (size_t i = 0; i < own.size(); ++i) {
+      const double angle = position[axes.empty() ? 0 : axes[i]] * own[i];
+      values.push_back(static_cast<float>(magnitude * std::cos(angle)));
+      values.push_back(static_cast<float>(magnitude * std::sin(angle)));
+    }
+  return values;
+}
+
 double Rope::reach() const {
   if (scaling == Scaling::yarn) return factor * yarn.old_context;
   return scaling == Scaling::dynamic ? growth * old_context : 0;
@@ -24,6 +38,12 @@ Rope plain_rope(double base, uint32_t rotary_dim) {
   rope.base = base;
   for (uint32_t i = 0; i < rotary_dim / 2; ++i) rope.frequencies.push_back(std::pow(base, -2.0 * i / rotary_dim));
   return rope;
+}
+
+std::vector<uint8_t> interleaved_axes(const RopePosition& sections, size_t pairs) {
+  std::vector<uint8_t> axes(pairs);
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = i / 3 < sections[i % 3] ? static_cast<uint8_t>(i % 3) : 0;
+  return axes;
 }
 
 void scale_proportionally(Rope& rope, double share) {

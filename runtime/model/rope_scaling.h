@@ -1,7 +1,9 @@
 // The frequencies of rotary positions (Su et al. 2021), and their scaling for contexts longer than trained on.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace weft {
@@ -16,11 +18,16 @@ struct YarnScaling {
   double divided_by = 0;
 };
 
+// Positions of a token. A part of a picture has one each for time, row and column; those of text are the same number
+// (M-RoPE: Wang et al. 2024, "Qwen2-VL", section 2.1).
+using RopePosition = std::array<uint32_t, 3>;
+
 struct Rope {
   enum class Scaling { none, linear, llama3, yarn, longrope, dynamic, proportional };
 
   double base = 0;
   std::vector<double> frequencies;  // (rotary_dim / 2) radians a position
+  std::vector<uint8_t> axes;        // (rotary_dim / 2) of a RopePosition, by pair; empty: tokens have one position
   double magnitude = 1;             // of rotated vectors; scores are multiplied by its square
   // Frequencies may depend on the length of the text. Keys in a cache are rotated already, so that length is the whole
   // context of the session.
@@ -34,12 +41,18 @@ struct Rope {
   YarnScaling yarn;
 
   std::vector<double> frequencies_for(uint32_t context) const;
+  // Cosines and sines of tokens in a session of that context: (positions, rotary_dim / 2) of both, one after the other.
+  std::vector<float> rows(uint32_t context, std::span<const RopePosition> positions) const;
   // Positions that YaRN or dynamic NTK stretch a model to, 0 for others. Configs often state the context before that.
   double reach() const;
 };
 
 // base^(-2i / rotary_dim).
 Rope plain_rope(double base, uint32_t rotary_dim);
+
+// Axes of the pairs as Qwen3-VL has them: time, row, column, time, row, column, ... as long as a section of rows or
+// columns has pairs left; the other pairs are of time. sections: pairs of time, rows and columns.
+std::vector<uint8_t> interleaved_axes(const RopePosition& sections, size_t pairs);
 
 // Proportional RoPE (Gemma 4's): the frequencies are those of the whole head, but only the first `share` of them turns;
 // the others are 0. share: 0 to 1.

@@ -69,21 +69,27 @@ void Schedule::ask_for_layers(Recorder& dry_run) const {
   }
 }
 
-void Schedule::set_soft_rows(const View& rows) {
+void Schedule::set_soft_rows(const View& rows, std::vector<View> deepstack) {
+  const bool in_layers = !deepstack.empty() || !pass_.deepstack.empty();
   const auto record = [&](uint32_t tokens) {
     Pass changed = pass_of(tokens);
     changed.soft_rows = rows;
+    changed.deepstack = deepstack;
+    if (in_layers) return record_body(pool_, changed);
     Recorder embed(pool_, "embed");
     record_embed(embed, changed);
-    return embed.finish();
+    std::vector<CommandBuffer> first;
+    first.push_back(embed.finish());
+    return first;
   };
-  CommandBuffer decode = record(1), chunk = record(chunk_tokens_);
-  decode_.front() = std::move(decode);
-  chunk_.front() = std::move(chunk);
+  std::vector<CommandBuffer> decode = record(1), chunk = record(chunk_tokens_);
+  std::ranges::move(decode, decode_.begin());
+  std::ranges::move(chunk, chunk_.begin());
   timed_.clear();
   last_timed_ = nullptr;
   if (picture_) picture_->body.clear();
   pass_.soft_rows = rows;
+  pass_.deepstack = std::move(deepstack);
 }
 
 void Schedule::set_adapter(const AdapterUse& adapter) {

@@ -34,7 +34,8 @@ class Schedule {
   uint64_t picture_bytes() const { return picture_ ? picture_->activations.bytes() : 0; }  // of scratch
 
   // Has later passes take the rows of soft tokens from here; none: without a buffer. Nothing may be in flight.
-  void set_soft_rows(const View& rows);
+  // deepstack: as Pass has it.
+  void set_soft_rows(const View& rows, std::vector<View> deepstack = {});
   // Records the layers again, with this adapter's products. Nothing may be in flight.
   void set_adapter(const AdapterUse& adapter);
   // Submits one pass of up to `tokens` tokens (1 or chunk_tokens()) after those in flight, as the policy says. timed:

@@ -34,10 +34,10 @@ void gather(Recorder& recorder, const Matrix& table, const View& state, const Vi
 void add_positions(Recorder& recorder, const View& state, const View& table, const View& x, uint32_t cols,
                    uint32_t tokens);
 
-// x[t] = rows[history[pos + t] - SOFT_ID] where the id is a soft token's.
+// x[t] = rows[history[pos + t] - SOFT_ID] where the id is a soft token's, or x[t] += that.
 // history (context), rows (soft tokens, stride_of(cols)), x (tokens, stride_of(cols))
 void insert_rows(Recorder& recorder, const View& state, const View& history, const View& rows, const View& x,
-                 uint32_t cols, uint32_t tokens);
+                 uint32_t cols, uint32_t tokens, Output output = Output::write);
 
 // y[i] += x[i].                                         x, y (count)
 void add(Recorder& recorder, const View& x, const View& y, uint32_t count);

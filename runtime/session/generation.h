@@ -32,7 +32,9 @@ class Session::Generation {
   // Waits for the token that start() has submitted, if any, and reads it.
   void receive_first();
   // The parts of this session that a batch uses.
-  Batch::Member member() const { return {s_.on_device().step, s_.on_device().kept.state(), tail_, s_.adapter_use()}; }
+  Batch::Member member() const {
+    return {s_.on_device().step, s_.on_device().kept.state(), tail_, s_.adapter_use(), !s_.pictures_.empty()};
+  }
   // The batch has submitted a pass.
   void note_submitted();
   // Reads the next token. Its pass has finished. sharing: tokens that the pass has read the weights once for.

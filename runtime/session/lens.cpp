@@ -84,7 +84,9 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
   const size_t end = range.first + range.count;
   write_soft();
   Pass pass = {model_, d.activations, d.step, d.kept.state(), chunk, d.source ? &d.source->cache() : nullptr};
-  if (!soft_.empty()) pass.soft_rows = d.soft_rows;
+  if (!soft_.empty()) pass.soft_rows = soft_part(0);
+  for (size_t layer = 1; !pictures_.empty() && layer <= model_.config.deepstack; ++layer)
+    pass.deepstack.push_back(soft_part(layer));
   pass.adapter = adapter_use();
   std::unique_ptr<ShardPasses> shards;
   if (!model_.weights.shards.empty()) {

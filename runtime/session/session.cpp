@@ -141,94 +141,24 @@ void Session::prompt_sound(std::shared_ptr<const std::vector<float>> frames, std
   set_context(ids);
 }
 
-void Session::prompt_parts(std::span<const PromptPart> parts) {
-  if (on_device().source)
-    throw Error(Code::unsupported, "the family '" + model_.config.family + "' reads its prompt with an encoder",
-                "prompt", "only decoders take rows");
-  const SoftContext all = join_parts(parts, model_.config.vocab, model_.config.width);
-  if (!all.rows.empty() && model_.config.layer_input > 0)
-    throw Error(Code::unsupported, "the model's layers have embeddings of their own, which rows lack", "prompt");
-  require(!all.ids.empty(), "prompt", "it has no token");
-  check_ids(all.ids, UINT32_MAX, context_ - 1);
-  const uint64_t bytes = all.rows.size() / model_.config.width * stride_of(model_.config.width) * sizeof(float),
-                 most = model_.device->plan().slice_bytes;
-  if (bytes > most)
-    throw Error(
-        Code::unsupported,
-        "the rows have " + std::to_string(bytes) + " bytes, a binding of this device reaches " + std::to_string(most),
-        "rows", "use fewer rows");
-  check_pictures(all.ids);
-  set_context(all.ids, all.rows);
-}
-
-// A pass computes a picture as a whole, in caches that have room for it.
-void Session::check_pictures(std::span<const uint32_t> ids) const {
-  const Config& c = model_.config;
-  size_t most = most_pass_tokens(c, model_.device->plan());
-  for (uint32_t layer = 0; layer < c.layers; ++layer)
-    if (const uint32_t window = c.picture_token ? c.attention_of(layer).window : 0)
-      most = std::min<size_t>(most, window);
-  size_t at = 0;
-  while (const std::optional<TokenRange> picture = next_picture(c, ids, at)) {
-    at = picture->end;
-    if (picture->end - picture->begin > most)
-      throw Error(Code::unsupported,
-                  "a picture of " + std::to_string(picture->end - picture->begin) + " tokens, the most are " +
-                      std::to_string(most),
-                  "rows");
-    if (!model_.weights.shards.empty())
-      throw Error(Code::unsupported, "pictures of this family with a table on several devices", "rows");
-  }
-}
-
 void Session::append(std::span<const uint32_t> ids) {
   require(!ids_.empty(), "append", "the session has no prompt");
   check_ids(ids, model_.config.vocab, context_ - 1 - std::min<size_t>(ids_.size(), context_ - 1));
   ids_.insert(ids_.end(), ids.begin(), ids.end());
 }
 
-void Session::set_context(std::span<const uint32_t> ids, std::span<const float> soft) {
+void Session::set_context(std::span<const uint32_t> ids, std::span<const float> soft,
+                          std::span<const PlacedPicture> pictures) {
   KeptContext& kept = on_device().kept;
-  const size_t common = common_prefix(ids_, soft_, ids, soft, model_.config.width);
+  const size_t common = same_grids(pictures_, pictures, common_prefix(ids_, soft_, ids, soft, soft_width()));
   kept.truncate(std::min(
       {whole_pictures(model_.config, ids_, common), whole_pictures(model_.config, ids, common), ids.size() - 1}));
   stats_.reused_tokens += kept.tokens();
   std::vector<uint32_t> copy(ids.begin(), ids.end());  // what may fail comes first: ids and rows belong together
-  set_soft(soft);
+  set_soft(soft, pictures);
   ids_ = std::move(copy);
   prompt_end_ = ids_.size();
   if (matcher_) matcher_->reset();
-}
-
-// Has the rows of the context's soft tokens written to the device before the next pass.
-void Session::set_soft(std::span<const float> rows) {
-  if (rows.size() == soft_.size() && (rows.empty() || std::memcmp(rows.data(), soft_.data(), rows.size_bytes()) == 0))
-    return;  // of the same bits: 0 and -0 differ
-  std::vector<float> copy(rows.begin(), rows.end());
-  soft_ = std::move(copy);
-  if (on_device_) on_device_->soft_written = false;
-}
-
-// Nothing may be in flight.
-void Session::write_soft() {
-  OnDevice& d = on_device();
-  if (d.soft_written) return;
-  Buffer rows;
-  if (!soft_.empty()) {
-    const size_t width = model_.config.width, stride = stride_of(model_.config.width), count = soft_.size() / width;
-    std::vector<float> padded(count * stride);
-    for (size_t row = 0; row < count; ++row) std::copy_n(&soft_[row * width], width, &padded[row * stride]);
-    rows = Buffer(model_.device, "soft rows", padded.size() * sizeof(float), Memory::device);
-    Uploader(model_.device).upload(rows, std::span<const float>(padded));
-  }
-  std::swap(d.soft_rows, rows);  // before the recording, which keeps the buffer's address
-  try {
-    d.schedule.set_soft_rows(soft_.empty() ? View() : View(d.soft_rows));
-  } catch (...) {
-    std::swap(d.soft_rows, rows);
-    throw;
-  }
-  d.soft_written = true;
 }
 
 size_t Session::copy_prefix(const Session& from) {
@@ -237,7 +167,9 @@ size_t Session::copy_prefix(const Session& from) {
           "the sessions differ in their model, context or type of cache");
   KeptContext& kept = on_device().kept;
   if (on_device().source || &from == this || from.adapter_ != adapter_) return kept.tokens();
-  const size_t common = common_prefix(ids_, soft_, from.ids_, from.soft_, model_.config.width), before = kept.tokens();
+  const size_t common = same_grids(pictures_, from.pictures_,
+                                   common_prefix(ids_, soft_, from.ids_, from.soft_, soft_width())),
+               before = kept.tokens();
   kept.copy_prefix(from.on_device().kept,
                    std::min({whole_pictures(model_.config, ids_, common),
                              whole_pictures(model_.config, from.ids_, common), ids_.size() - 1}));
@@ -262,6 +194,7 @@ Tail Session::begin(bool ignore_stop_tokens) {
   on_device().kept.truncate(ids_.size() - 1);
   read_source();
   write_soft();
+  write_positions();
   abi::StepState& state = *on_device().step.state.as<abi::StepState>();
   state.pos = static_cast<uint32_t>(cached());
   state.end = static_cast<uint32_t>(ids_.size());
@@ -283,34 +216,6 @@ Tail Session::next_tail(const Tail& tail) {
   Tail restricted = on_device().head.allow(tail, matcher_->allowed(), ids_.size());
   restricted.timestamps = matcher_->timestamps();
   return restricted;
-}
-
-// The next picture that is not computed.
-std::optional<TokenRange> Session::pending_picture() const {
-  return soft_.empty() ? std::nullopt : next_picture(model_.config, ids_, cached());
-}
-
-void Session::need_no_picture(const char* what) const {
-  if (!soft_.empty() && next_picture(model_.config, ids_, 0))
-    throw Error(Code::unsupported, "the context has a picture whose tokens see each other", what);
-}
-
-// Computes a picture whose first token comes next.
-void Session::run_picture(const TokenRange& picture) {
-  OnDevice& d = on_device();
-  const auto count = static_cast<uint32_t>(picture.end - picture.begin);
-  require(picture.begin == cached(), "picture", "a part of it is computed");
-  d.kept.will_write(picture.end);
-  abi::StepState& state = *d.step.state.as<abi::StepState>();
-  d.schedule.wait_all();
-  state.end = static_cast<uint32_t>(picture.end);
-  d.schedule.submit_picture(count);
-  d.schedule.wait_all();
-  // The last token of a context is computed again, for its hidden state.
-  const size_t done = std::min(picture.end, ids_.size() - 1);
-  state.pos = static_cast<uint32_t>(done);
-  state.end = static_cast<uint32_t>(ids_.size());
-  d.kept.set_tokens(done);
 }
 
 // True if more than one pass is left of the prompt.

@@ -231,15 +231,20 @@ class Session {
     VocabHeadSetup head;             // before the schedule, which waits when it is destroyed: passes read its buffers
     Buffer soft_rows;                // of the soft tokens, if there are any
     bool soft_written = true;        // soft_rows has those of the context
-    Buffer adapter_scratch;          // as AdapterUse has it; without bytes if there is no adapter
+    std::vector<PlacedPicture> placed;  // whose positions the rope table has
+    Buffer adapter_scratch;             // as AdapterUse has it; without bytes if there is no adapter
     Schedule schedule;
   };
   OnDevice& on_device() const;
-  void set_context(std::span<const uint32_t> ids, std::span<const float> soft = {});
+  void set_context(std::span<const uint32_t> ids, std::span<const float> soft = {},
+                   std::span<const PlacedPicture> pictures = {});
   void read_source();
   size_t source_positions() const { return sound_ ? model_.config.encoder->context : input_.size(); }
-  void set_soft(std::span<const float> rows);
+  void set_soft(std::span<const float> rows, std::span<const PlacedPicture> pictures = {});
   void write_soft();
+  void write_positions();
+  View soft_part(size_t layer) const;
+  size_t soft_width() const { return size_t{model_.config.width} * (1 + model_.config.deepstack); }
   void record_adapter(OnDevice& device, const Adapter* adapter) const;
   AdapterUse adapter_use() const { return {adapter_, adapter_ ? View(on_device().adapter_scratch) : View()}; }
   bool ends_soft() const { return is_soft(ids_.back()); }
@@ -280,7 +285,8 @@ class Session {
   OnPrompt on_prompt_;
   std::unique_ptr<const ModelFile> tuned_lens_;  // nullptr: none
   std::vector<uint32_t> ids_;                    // the context
-  std::vector<float> soft_;                      // rows of its soft tokens
+  std::vector<float> soft_;                      // rows of its soft tokens, as SoftContext has them
+  std::vector<PlacedPicture> pictures_;          // with a grid
   size_t prompt_end_ = 0;                        // ids from here on were generated
   Logprobs logprobs_;                            // of the last token
   SessionStats stats_;

@@ -6,6 +6,7 @@
 //
 // For an encoder-decoder, the ids of the input follow those of the context. restore() reads the input again. The rows
 // of soft tokens (floats) follow the ids.
+// "pictures" has the pictures with a grid: [begin, height, width].
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -42,6 +43,12 @@ JsonValue to_json(const Sampling& s) {
           {"typical_p", s.typical_p}};
 }
 
+JsonValue to_json(const std::vector<PlacedPicture>& pictures) {
+  JsonValue list = JsonValue::array();
+  for (const auto& [begin, grid] : pictures) list.push_back({begin, grid.height, grid.width});
+  return list;
+}
+
 // A header that need not be what save wrote.
 class Header {
  public:
@@ -64,6 +71,16 @@ class Header {
       if (!good || item[0].get<uint64_t>() > UINT32_MAX) fail(key);
       result.first.push_back(item[0].get<uint32_t>());
       result.second.push_back(item[1].get<float>());
+    }
+    return result;
+  }
+  std::vector<PlacedPicture> pictures(const char* key) const {
+    std::vector<PlacedPicture> result;
+    for (const JsonValue& item : need(key, &JsonValue::is_array).items()) {
+      if (!item.is_array() || item.size() != 3) fail(key);
+      for (size_t i = 0; i < 3; ++i)
+        if (!item[i].is_number_unsigned() || item[i].get<uint64_t>() > UINT32_MAX) fail(key);
+      result.push_back({item[0].get<uint32_t>(), {item[1].get<uint32_t>(), item[2].get<uint32_t>()}});
     }
     return result;
   }
@@ -183,7 +200,8 @@ void Session::save(const std::function<void(std::span<const std::byte>)>& store,
                       {"sampling", to_json(sampling())},
                       {"biases", to_json(sampling_.biases())}};
   if (adapter_) header["adapter"] = hex(adapter_->fingerprint());
-  if (!soft_.empty()) header["soft"] = soft_.size() / model_.config.width;
+  if (!soft_.empty()) header["soft"] = soft_.size() / soft_width();
+  if (!pictures_.empty()) header["pictures"] = to_json(pictures_);
   std::string text = header.dump();
   text.resize(align_up(text.size(), kPart), ' ');
   std::vector<uint32_t> ids = ids_;
@@ -251,9 +269,11 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
 
   const std::vector<View> views = device.kept.parts(extent);
   const uint64_t input_count = header.integer("input", device.source ? context_ : 0);
+  const std::vector<PlacedPicture> pictures =
+      document.contains("pictures") ? header.pictures("pictures") : std::vector<PlacedPicture>();
   const uint64_t soft_count = document.contains("soft") ? header.integer("soft", count) : 0;
   const uint64_t id_bytes = align_up((count + input_count) * 4, kPart),
-                 row_bytes = align_up(soft_count * model_.config.width * 4, kPart);
+                 row_bytes = align_up(soft_count * soft_width() * 4, kPart);
   uint64_t needed = id_bytes + row_bytes;
   for (const View& view : views) needed += view.bytes;
   if (count == 0 || (device.source && input_count == 0) || std::min(written, recurrent) < cached ||
@@ -265,7 +285,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   std::vector<uint32_t> ids(count), input(input_count);
   std::memcpy(ids.data(), parts.rest.data(), count * 4);
   if (input_count > 0) std::memcpy(input.data(), parts.rest.data() + count * 4, input_count * 4);
-  std::vector<float> rows(soft_count * model_.config.width);
+  std::vector<float> rows(soft_count * soft_width());
   if (soft_count > 0) std::memcpy(rows.data(), &parts.rest[id_bytes], rows.size() * 4);
   if (!are_numbered(ids, soft_count) || !are_finite(rows))
     throw Error(Code::bad_file, "its soft tokens are not those of a context", place);
@@ -275,6 +295,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   check_ids(input, model_.config.vocab, context_);
   try {
     check_pictures(ids);
+    check_grids(model_.config, ids, pictures);
   } catch (const Error& error) {
     throw Error(Code::bad_file, error.sentence(), place);
   }
@@ -294,7 +315,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
     bytes = bytes.subspan(view.bytes);
   }
   sampling_ = std::move(settings);
-  set_soft(rows);
+  set_soft(rows, pictures);
   ids_ = std::move(ids);
   prompt_end_ = prompt;
   input_ = std::move(input);

@@ -8,6 +8,7 @@
 #include "format/model_file.h"
 #include "format/safetensors.h"
 #include "format_support.h"
+#include "model/config.h"
 #include "support/json_value.h"
 #include "support/model_maker.h"
 #include "support/source_folder.h"
@@ -157,6 +158,22 @@ TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
     ++families;
   }
   EXPECT_GE(families, 20u);
+}
+
+// The text model of one that sees pictures, with the keys that pictures need.
+TEST(Convert, AFolderOfQwen3VlBecomesItsTextModel) {
+  const TestFolder folder;
+  const fs::path model = source_folder() / "tests/model/golden_images/qwen3-vl";
+  const ModelFile got = converted(model, folder / "out.gguf", Format::f16), want = open_model(model / "text.gguf");
+  EXPECT_EQ(got.tensors.size(), want.tensors.size());
+  for (const auto& [key, value] : want.metadata.members()) {
+    if (!key.starts_with("qwen3vl.") || value.is_number_float()) continue;
+    EXPECT_EQ(got.metadata[key], value) << key;
+  }
+  const Config config = read_config(got), same = read_config(want);
+  EXPECT_EQ(config.ropes[0].axes, same.ropes[0].axes);
+  EXPECT_EQ(config.grid_token, same.grid_token);
+  EXPECT_EQ(config.grid_token, 263u);
 }
 
 TEST(Convert, FourBitTypesStayWhatTheyAre) {

@@ -20,7 +20,7 @@ NOT_READ = {"vocab_size", "pad_token_id"}
 
 def model_types(root):
     types = re.findall(r'\.model_type = "(\w+)"', (root / "runtime/model/family.cpp").read_text())
-    return [name for name in dict.fromkeys(types) if name != "idefics3"]
+    return [name for name in dict.fromkeys(types) if name not in ("idefics3", "gemma3", "qwen3_vl")]  # encoders of pictures
 
 
 def settings(class_, keys):
@@ -28,7 +28,7 @@ def settings(class_, keys):
     own = {field.name: field.default for field in dataclasses.fields(class_)
            if field.name in keys - NOT_READ and isinstance(field.default, (bool, int, float, str))}
     config = class_()
-    own["tie_word_embeddings"] = config.tie_word_embeddings
+    own["tie_word_embeddings"] = getattr(config, "tie_word_embeddings", False)
     rope = getattr(config, "rope_parameters", None) or {}
     rope = rope.get("full_attention", rope)
     if rope.get("rope_type", "default") != "default":
