@@ -13,10 +13,10 @@ static JsonValue report_json(const std::vector<ConvertedTensor>& tensors) {
   JsonValue list = JsonValue::array();
   uint64_t bytes = 0;
   for (const ConvertedTensor& tensor : tensors) {
-    entries.push_back({name(tensor.from), name(tensor.to), tensor.rounding});
+    entries.push_back({tensor.from, name(tensor.to), tensor.rounding});
     list.push_back({{"name", tensor.name},
                     {"shape", tensor.shape},
-                    {"from_type", name(tensor.from)},
+                    {"from_type", tensor.from},
                     {"to_type", name(tensor.to)},
                     {"bytes", tensor.bytes},
                     {"exact", tensor.rounding.largest_error == 0},

@@ -95,13 +95,20 @@ std::vector<ConvertTensor> tensors_of(const ModelFile& model) {
 }
 
 // A folder's numbers have no blocks: an element is a whole number of bytes.
-std::vector<std::byte> with_tiled_columns(const ConvertTensor& tensor) {
-  const TensorView& source = *tensor.sources[0];
+std::vector<std::byte> with_tiled_columns(const ConvertTensor& tensor, const TensorView& source) {
   const uint64_t columns = tensor.columns(), count = element_count(tensor.shape), size = source.bytes.size() / count;
   std::vector<std::byte> bytes(source.bytes.size());
   for (uint64_t i = 0; i < count; ++i)
     std::memcpy(&bytes[i * size], &source.bytes[(i - i % columns + tensor.tiling.source(i % columns)) * size], size);
   return bytes;
+}
+
+// A tensor whose numbers are bytes: those of a quantised one are computed.
+TensorView as_bytes(const TensorView& tensor, std::vector<float>& computed) {
+  if (!tensor.rows) return tensor;
+  computed.resize(element_count(tensor.shape));
+  to_float(tensor, 0, computed);
+  return {tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(computed))};
 }
 
 // Writes tensors row by row, and tells how far it is.
@@ -116,10 +123,12 @@ class TensorWriter {
     const uint64_t rows = columns == 0 ? 0 : element_count(tensor.shape) / columns;
     const uint64_t own = rows / tensor.sources.size();  // of each source
     const bool made = tensor.transposed || tensor.tiling.columns;
-    const std::vector<std::byte> turned = tensor.transposed       ? transposed(*tensor.sources[0])
-                                          : tensor.tiling.columns ? with_tiled_columns(tensor)
+    std::vector<float> computed;
+    const TensorView first = made ? as_bytes(*tensor.sources[0], computed) : *tensor.sources[0];
+    const std::vector<std::byte> turned = tensor.transposed       ? transposed(first)
+                                          : tensor.tiling.columns ? with_tiled_columns(tensor, first)
                                                                   : std::vector<std::byte>();
-    const TensorView whole = {tensor.sources[0]->name, tensor.sources[0]->dtype, tensor.shape, turned};
+    const TensorView whole = {first.name, first.dtype, tensor.shape, turned};
     RowPacker packer(type, type == DType::f32 ? 0 : columns);
     std::vector<float> floats(type == DType::f32 ? columns : 0);
     for (uint64_t row = 0; row < rows; ++row) {
@@ -211,7 +220,7 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
   for (const ConvertTensor& tensor : tensors) {
     const DType type = type_of(tensor, options);
     const uint64_t bytes = bytes_for(type, tensor.shape);
-    result.push_back({tensor.name, tensor.shape, tensor.sources[0]->dtype, type, bytes, {}});
+    result.push_back({tensor.name, tensor.shape, type_name(*tensor.sources[0]), type, bytes, {}});
     writer.tensor(tensor.name, tensor.shape, ggml_type(type), bytes);
     total += bytes + writer.padding(bytes);
   }

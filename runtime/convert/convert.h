@@ -21,7 +21,8 @@ struct ConvertOptions {
 struct ConvertedTensor {
   std::string name;
   std::vector<uint64_t> shape;
-  DType from, to;
+  const char* from;  // type_name of the source
+  DType to;
   uint64_t bytes;  // in the new file
   Rounding rounding;
 };

@@ -126,10 +126,10 @@ class Collector {
   // A gate and what it gates, which a folder has as one matrix. end: of the roles.
   void add_halves(int layer, const std::string& end) {
     const TensorView& both = *tensors_.find("ffn_up" + end, layer);
-    const uint64_t rows = both.shape[0] / 2, bytes = both.bytes.size() / 2;
+    const uint64_t rows = both.shape[0] / 2;
     for (const uint64_t half : {0u, 1u}) {
       ConvertSource::Made& made = to_.made.emplace_back();
-      made.view = {both.name, both.dtype, {rows, both.shape[1]}, both.bytes.subspan(half * bytes, bytes)};
+      made.view = rows_of(both, half * rows, rows);
       to_.tensors.push_back(
           {{&made.view},
            tensor_name(ModelFile::Kind::gguf, family_, (half == 0 ? "ffn_gate" : "ffn_up") + end, layer)});
@@ -163,10 +163,7 @@ class Collector {
     std::vector<const TensorView*> stack;
     for (uint32_t i = 0; i < count; ++i) {
       ConvertSource::Made& made = to_.made.emplace_back();
-      made.view = tensors_.expert(part, layer, i, count, cols, true);
-      const uint64_t bytes = made.view.bytes.size() / part.rows;  // of a row
-      made.view.shape = {rows, cols};
-      made.view.bytes = made.view.bytes.subspan(first_row * bytes, rows * bytes);
+      made.view = rows_of(tensors_.expert(part, layer, i, count, cols, true), first_row, rows);
       stack.push_back(&made.view);
     }
     to_.tensors.push_back(

@@ -52,7 +52,12 @@ uint32_t ggml_type(DType dtype) {
       return 30;
     case DType::mxfp4:
       return 39;
+    case DType::dequantised:
     case DType::u8:
+    case DType::i8:
+    case DType::i32:
+    case DType::i64:
+    case DType::f8_e4m3:
       break;
   }
   return 0;

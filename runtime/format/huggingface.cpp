@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/quote.h"
 #include "format/json.h"
+#include "format/quantised.h"
 #include "format/safetensors.h"
 
 namespace weft {
@@ -41,9 +42,14 @@ void merge_chat_template(const fs::path& path, JsonValue& tokenizer_config) {
   tokenizer_config["chat_template"] = std::string(file.text());
 }
 
+bool is_quantised(const ModelFile& model) {
+  const JsonValue* how = model.metadata.find("quantization_config");
+  return how != nullptr && !how->is_null();
+}
+
 void add_file(ModelFile& model, const fs::path& path) {
   MappedFile file(path);
-  auto tensors = parse_safetensors(file.bytes(), path.string());
+  auto tensors = parse_safetensors(file.bytes(), path.string(), is_quantised(model));
   std::move(tensors.begin(), tensors.end(), std::back_inserter(model.tensors));
   model.files.push_back(std::move(file));
 }
@@ -261,6 +267,7 @@ ModelFile open_huggingface(const fs::path& folder, Half half) {
     throw Error(Code::not_found, "the folder has neither model.safetensors nor model.safetensors.index.json",
                 folder.string(), "convert other weights to safetensors first");
   }
+  if (is_quantised(model)) read_quantised(model);
   if (half == Half::image)
     keep_image(model);
   else if (reads_images(model.metadata) || has_text_part(model.metadata))

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/quote.h"
 #include "format/q4_block.h"
+#include "format/quantised_rows.h"
 #include "format/quants.h"
 
 namespace weft {
@@ -41,6 +42,31 @@ void widen(ScaledBlock& block, uint32_t spare_bits) {
 
 }  // namespace
 
+TensorView computed_row(const TensorView& tensor, uint64_t row, DType type, std::vector<std::byte>& bytes,
+                        Rounding& rounding) {
+  const QuantisedRows& rows = *tensor.rows;
+  const uint64_t columns = tensor.shape.back();
+  TensorView one = {tensor.name, rows.has_blocks(type) ? type : DType::f32, {1, columns}, {}, tensor.first_row + row};
+  bytes.resize(bytes_for(one.dtype, one.shape));
+  one.bytes = bytes;
+  if (one.dtype == DType::f32) {
+    std::vector<float> values(columns);
+    rows.values(one.first_row, values);
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return one;
+  }
+  rows.blocks(one.first_row, type, bytes.data());
+  if (!rows.blocks_are_rounded(type)) return one;
+  std::vector<float> values(columns), kept(columns);
+  rows.values(one.first_row, values);
+  to_float(one, 0, kept);
+  for (uint64_t i = 0; i < columns; ++i) {
+    rounding.largest_error = std::max<double>(rounding.largest_error, std::abs(kept[i] - values[i]));
+    rounding.largest_value = std::max<double>(rounding.largest_value, std::abs(values[i]));
+  }
+  return one;
+}
+
 RowPacker::RowPacker(DType to, uint64_t columns)
     : to_(to), columns_(columns), values_((columns + kBlock - 1) / kBlock * kBlock) {
   const bool blocks = to != DType::f16;
@@ -50,6 +76,10 @@ RowPacker::RowPacker(DType to, uint64_t columns)
 }
 
 const PackedRow& RowPacker::pack(const TensorView& tensor, uint64_t row, Rounding& rounding) {
+  if (tensor.rows) {
+    const DType type = to_ == DType::q8_0 ? tensor.dtype : to_;
+    return pack(computed_row(tensor, row, type, computed_, rounding), 0, rounding);
+  }
   if (to_ == DType::q8_0 && is_scaled_integers(tensor.dtype)) {
     copy_q8(tensor, row);
     return packed_;

@@ -24,6 +24,11 @@ struct PackedRow {
   std::vector<int8_t> bytes;     // q8 and q4: the integers
 };
 
+// A row of a quantised matrix (tensor.rows) as a tensor of one row whose numbers lie in `bytes`: in blocks of `type` if
+// the rows have them, else as F32. Adds what rounding of the blocks' scales changes.
+TensorView computed_row(const TensorView& tensor, uint64_t row, DType type, std::vector<std::byte>& bytes,
+                        Rounding& rounding);
+
 // Packs rows of one width, to F16, Q8_0 or Q4_1, which is q4. F16 to f16, Q8_0, Q4_0 and Q5_0 to q8, Q4_0 and Q4_1 to
 // q4 are exact; MXFP4 to q8 is, but for numbers below 2^-24, which are rounded to multiples of that; Q4_K to q4 rounds
 // scales and minima only. Others round to the nearest, q8 with the scales largest magnitude / 127, as an f16, q4 as
@@ -48,6 +53,7 @@ class RowPacker {
   DType to_;
   uint64_t columns_;
   std::vector<float> values_;
+  std::vector<std::byte> computed_;  // of a quantised matrix
   PackedRow packed_;
 };
 

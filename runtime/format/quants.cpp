@@ -169,7 +169,12 @@ BlockDecoder block_decoder(DType dtype) {
     case DType::f32:
     case DType::f16:
     case DType::bf16:
+    case DType::dequantised:
     case DType::u8:
+    case DType::i8:
+    case DType::i32:
+    case DType::i64:
+    case DType::f8_e4m3:
       return nullptr;
     case DType::q8_0:
       return decode_q8_0;

@@ -16,7 +16,7 @@ namespace weft {
 // block; infinite and NaN scales give what IEEE 754 says.
 using BlockDecoder = void (*)(const std::byte* block, float* out);
 
-// nullptr for F32, F16, BF16 and U8.
+// nullptr for types without blocks.
 BlockDecoder block_decoder(DType dtype);
 
 // Q8_0, Q4_0 and Q5_0 are 32 integers times one scale, which q8 holds without rounding.

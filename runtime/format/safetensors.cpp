@@ -38,13 +38,15 @@ std::vector<uint64_t> numbers(const JsonValue& value, const char* key, const std
   return result;
 }
 
-DType dtype_of(const JsonValue& value, const std::string& tensor, const std::string& place) {
+DType dtype_of(const JsonValue& value, const std::string& tensor, const std::string& place, bool quantised) {
   if (!value.is_string()) fail("tensor " + tensor + ": \"dtype\" is no string", place);
   const std::string& text = value.text();
   if (text == "F32") return DType::f32;
   if (text == "F16") return DType::f16;
   if (text == "BF16") return DType::bf16;
-  if (text == "U8" && (tensor.ends_with("_blocks") || tensor.ends_with("_scales"))) return DType::u8;  // of MXFP4
+  if (quantised)
+    for (const DType part : {DType::u8, DType::i8, DType::i32, DType::i64, DType::f8_e4m3})
+      if (text == name(part)) return part;
   throw Error(Code::unsupported, "not supported yet: " + printable(text) + " in tensor " + tensor, place,
               "Weft reads F32, F16 and BF16");
 }
@@ -53,16 +55,15 @@ DType dtype_of(const JsonValue& value, const std::string& tensor, const std::str
 bool is_numbering(const std::string& name) { return name.ends_with("position_ids"); }
 
 TensorView read_entry(const std::string& name, const JsonValue& entry, std::span<const std::byte> data,
-                      const std::string& place) {
+                      const std::string& place, bool quantised) {
   const std::string what = "tensor " + printable(name);
   if (!entry.is_object()) fail(what + ": its entry is no object", place);
   TensorView tensor;
   tensor.name = name;
   const JsonValue& dtype = field(entry, "dtype", what, place);
-  const bool wide = is_numbering(name) && dtype == "I64";  // as twice as many F32, until it is left out
-  tensor.dtype = wide ? DType::f32 : dtype_of(dtype, printable(name), place);
+  const bool numbering = is_numbering(name) && dtype == "I64";
+  tensor.dtype = numbering ? DType::i64 : dtype_of(dtype, printable(name), place, quantised);
   tensor.shape = numbers(field(entry, "shape", what, place), "shape", what, place);
-  if (wide) tensor.shape.push_back(2);
   if (tensor.shape.size() > kMaxDimensions) {
     fail(what + " has " + std::to_string(tensor.shape.size()) + " dimensions; Weft reads at most " +
              std::to_string(kMaxDimensions),
@@ -102,7 +103,7 @@ void check_filled(const std::vector<TensorView>& tensors, std::span<const std::b
 
 }  // namespace
 
-std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const std::string& place) {
+std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const std::string& place, bool quantised) {
   ByteReader reader(file, place);
   const auto length = reader.number<uint64_t>("the header's length");
   if (length > kMaxHeaderBytes) {
@@ -121,7 +122,7 @@ std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const
   }
   std::vector<TensorView> tensors;
   for (const auto& [name, entry] : header.members()) {
-    if (name != "__metadata__") tensors.push_back(read_entry(name, entry, data, place));
+    if (name != "__metadata__") tensors.push_back(read_entry(name, entry, data, place, quantised));
   }
   std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {
     return std::pair(a.bytes.data(), a.bytes.size()) < std::pair(b.bytes.data(), b.bytes.size());

@@ -11,8 +11,10 @@
 namespace weft {
 
 // The tensors of a whole safetensors file's bytes, in the order of their data; bytes belong to the caller. As the
-// format asks, they fill the file without holes or overlaps. place (the file's path) begins every error. Throws
-// Error(bad_file), and Error(unsupported) for types other than F32, F16 and BF16; nothing else but std::bad_alloc.
-std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const std::string& place);
+// format asks, they fill the file without holes or overlaps. place (the file's path) begins every error. quantised:
+// other types than F32, F16 and BF16 may be parts of quantised matrices (format/quantised.h). Throws Error(bad_file),
+// and Error(unsupported) for further types; nothing else but std::bad_alloc.
+std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const std::string& place,
+                                          bool quantised = false);
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "format/quantised_rows.h"
 #include "format/quants.h"
 
 namespace weft {
@@ -48,8 +49,18 @@ constexpr TypeInfo info_of(DType dtype) {
       return {"Q6_K", 256, 210};
     case DType::mxfp4:
       return {"MXFP4", 32, 17};
+    case DType::dequantised:
+      return {"F32", 1, 4};
     case DType::u8:
       return {"U8", 1, 1};
+    case DType::i8:
+      return {"I8", 1, 1};
+    case DType::i32:
+      return {"I32", 1, 4};
+    case DType::i64:
+      return {"I64", 1, 8};
+    case DType::f8_e4m3:
+      return {"F8_E4M3", 1, 1};
   }
   return {"?", 1, 1};
 }
@@ -80,7 +91,48 @@ void decode_blocks(DType dtype, const std::byte* block, std::span<float> out) {
   std::copy_n(whole.begin(), out.size(), out.begin());
 }
 
+// Whole rows straight into `out`, others by way of a copy.
+void compute_rows(const TensorView& tensor, uint64_t first, std::span<float> out) {
+  const uint64_t columns = tensor.shape.back();
+  std::vector<float> copy;
+  while (!out.empty()) {
+    const uint64_t row = tensor.first_row + first / columns, from = first % columns;
+    const size_t count = std::min<uint64_t>(columns - from, out.size());
+    if (count == columns) {
+      tensor.rows->values(row, out.first(count));
+    } else {
+      copy.resize(columns);
+      tensor.rows->values(row, copy);
+      std::copy_n(copy.begin() + static_cast<ptrdiff_t>(from), count, out.begin());
+    }
+    first += count;
+    out = out.subspan(count);
+  }
+}
+
 }  // namespace
+
+const char* type_name(const TensorView& tensor) { return tensor.rows ? tensor.rows->method() : name(tensor.dtype); }
+
+std::span<const std::byte> stored_bytes(const TensorView& tensor) {
+  return tensor.rows ? tensor.rows->stored() : tensor.bytes;
+}
+
+TensorView rows_of(const TensorView& matrix, uint64_t first, uint64_t count) {
+  TensorView part = matrix;
+  part.shape[0] = count;
+  part.first_row += first;
+  if (matrix.rows) return part;
+  const uint64_t row = matrix.bytes.size() / matrix.shape[0];
+  part.bytes = matrix.bytes.subspan(first * row, count * row);
+  return part;
+}
+
+std::string text_of(std::span<const uint64_t> shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
 
 const char* name(DType dtype) { return info_of(dtype).name; }
 uint64_t block_elements(DType dtype) { return info_of(dtype).elements; }
@@ -119,9 +171,11 @@ void to_float(const TensorView& tensor, uint64_t first, std::span<float> out) {
                 printable(tensor.name));
   }
   if (out.empty()) return;
+  if (tensor.rows) return compute_rows(tensor, first, out);
   const std::byte* bytes = tensor.bytes.data();
   switch (tensor.dtype) {
     case DType::f32:
+    case DType::dequantised:
       std::memcpy(out.data(), bytes + first * 4, out.size_bytes());
       break;
     case DType::f16:
@@ -133,6 +187,12 @@ void to_float(const TensorView& tensor, uint64_t first, std::span<float> out) {
     case DType::u8:
       for (size_t i = 0; i < out.size(); ++i) out[i] = std::to_integer<uint8_t>(bytes[first + i]);
       break;
+    case DType::i8:
+    case DType::i32:
+    case DType::i64:
+    case DType::f8_e4m3:
+      throw Error(Code::unsupported, std::string(name(tensor.dtype)) + " is no type of a matrix",
+                  printable(tensor.name));
     default:
       decode_blocks(tensor.dtype, bytes + first / block * block_bytes(tensor.dtype), out);
       break;

@@ -280,15 +280,6 @@ void check_mpt(const JsonObject& values) {
 
 Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   Config c = begin(file, values, values.text("model_type", ""));
-  if (const char* const key = "quantization_config"; values.has(key)) {
-    const JsonObject quantised = values.object(key);
-    // The tensors of MXFP4 say what they are; the others are not quantised.
-    const bool read = c.layer_kind.expert_bias && quantised.text("quant_method", "") == "mxfp4";
-    if (!read)
-      throw Error(Code::unsupported,
-                  "not supported: weights quantised by '" + quantised.text("quant_method", "an unnamed method") + "'",
-                  values.place(), "take the model's F32, F16 or BF16 weights, or a GGUF file");
-  }
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
   c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"}),
                             1, 4096);

@@ -36,8 +36,9 @@ uint64_t fingerprint(const ModelFile& file) {
     const uint64_t type = static_cast<uint64_t>(tensor.dtype);
     hash.add(std::as_bytes(std::span(&type, 1)));
     hash.add(std::as_bytes(std::span(tensor.shape)));
-    const size_t piece = std::min<size_t>(tensor.bytes.size(), 4096), rest = tensor.bytes.size() - piece;
-    for (const size_t at : {size_t{0}, rest / 2, rest}) hash.add(tensor.bytes.subspan(at, piece));
+    const std::span<const std::byte> bytes = stored_bytes(tensor);
+    const size_t piece = std::min<size_t>(bytes.size(), 4096), rest = bytes.size() - piece;
+    for (const size_t at : {size_t{0}, rest / 2, rest}) hash.add(bytes.subspan(at, piece));
   }
   return hash.value();
 }

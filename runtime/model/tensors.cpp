@@ -4,14 +4,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "format/quantised_rows.h"
 
 namespace weft {
-
-std::string text_of(std::span<const uint64_t> shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
-}
 
 const TensorView* Tensors::look_up(const std::string& name) {
   const TensorView* tensor = file_.find(name);
@@ -72,7 +67,12 @@ const TensorView& Tensors::need_matrix(std::string_view role, int layer, uint64_
     made_.back().view.shape = {1, cols};
     return made_.back().view;
   }
-  return stored_transposed(role) ? need(role, layer, {cols, rows}) : need(role, layer, {rows, cols});
+  if (!stored_transposed(role)) return need(role, layer, {rows, cols});
+  const TensorView& tensor = need(role, layer, {cols, rows});
+  if (tensor.rows)
+    throw Error(Code::unsupported, "tensor '" + tensor.name + "' is quantised, and its family stores it transposed",
+                file_.path.string());
+  return tensor;
 }
 
 const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t rows, uint64_t cols) {
@@ -87,6 +87,10 @@ const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t row
 const TensorView& Tensors::head_part(std::string_view role, int layer, uint64_t rows, uint64_t cols, uint32_t number,
                                      uint32_t of) {
   const TensorView& tensor = need(role, layer, {rows * of, cols});
+  if (tensor.rows)
+    return in_order(tensor, rows, [each = rows / config_.heads.heads, number, of](uint64_t row) {
+      return (row / each * of + number) * each + row % each;
+    });
   const uint64_t heads = config_.heads.heads, size = tensor.bytes.size() / (heads * of);
   std::vector<std::byte> bytes(heads * size), read;
   const std::span<const std::byte> stored = file_.read(tensor, read).bytes;
@@ -133,6 +137,15 @@ const TensorView& Tensors::in_place(const TensorView& tensor, std::vector<uint64
   return made.view;
 }
 
+// `rows` rows of a quantised matrix in another order: row i is source(i).
+const TensorView& Tensors::in_order(const TensorView& tensor, uint64_t rows, std::function<uint64_t(uint64_t)> source) {
+  Made& made = made_.emplace_back();
+  made.view = tensor;
+  made.view.shape[0] = rows;
+  made.view.rows = reordered(tensor.rows, std::move(source));
+  return made.view;
+}
+
 // Safetensors have no blocks: an element is a whole number of bytes.
 std::vector<std::byte> transposed(const TensorView& tensor) {
   const uint64_t cols = tensor.shape[0], rows = tensor.shape[1], size = tensor.bytes.size() / (rows * cols);
@@ -145,6 +158,13 @@ std::vector<std::byte> transposed(const TensorView& tensor) {
 
 // Rows (head, q k v, head_dim) as (q k v, head, head_dim).
 const TensorView& Tensors::by_part(const TensorView& tensor) {
+  if (tensor.rows) {
+    const uint64_t all = config_.heads.heads, each = tensor.shape[0] / (all * 3);
+    return in_order(tensor, tensor.shape[0], [all, each](uint64_t row) {
+      const uint64_t part = row / (each * all), head = row / each % all;
+      return (head * 3 + part) * each + row % each;
+    });
+  }
   const uint64_t heads = config_.heads.heads, size = tensor.bytes.size() / (heads * 3);  // of a head's part
   std::vector<std::byte> bytes(tensor.bytes.size()), read;
   const std::span<const std::byte> stored = file_.read(tensor, read).bytes;
@@ -163,6 +183,13 @@ bool Tensors::predicts_further_tokens(const std::string& name) const {
   return false;
 }
 
+// AutoGPTQ's first versions gave all matrices a bias: of zeros, if the network has none.
+bool Tensors::adds_nothing(const TensorView& tensor) const {
+  if (!tensor.name.ends_with(".bias") || used_.contains(tensor.name)) return false;
+  std::vector<std::byte> read;
+  return std::ranges::all_of(file_.read(tensor, read).bytes, [](std::byte byte) { return byte == std::byte{}; });
+}
+
 void Tensors::refuse_leftovers() const {
   // No weights: tables that can be computed, and masks. Not used by Weft: some heads.
   static constexpr std::string_view kIdle[] = {
@@ -175,7 +202,7 @@ void Tensors::refuse_leftovers() const {
       "coder.embed_tokens.weight", "EncDecAttention.relative_attention_bias.weight", "cross_attn_rel_b.weight"};
   for (const TensorView& tensor : file_.tensors) {
     const bool idle = std::ranges::any_of(kIdle, [&](std::string_view end) { return tensor.name.ends_with(end); }) ||
-                      predicts_further_tokens(tensor.name);
+                      predicts_further_tokens(tensor.name) || adds_nothing(tensor);
     if (!used_.contains(tensor.name) && !idle)
       throw Error(Code::unsupported,
                   "tensor '" + tensor.name + "' is no part of a network of the family '" + config_.family + "'",

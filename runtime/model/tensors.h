@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -13,8 +14,6 @@ namespace weft {
 
 // The transposed bytes of a matrix of a type without blocks.
 std::vector<std::byte> transposed(const TensorView& tensor);
-
-std::string text_of(std::span<const uint64_t> shape);  // "(2, 3)"
 
 // Some rows of a matrix on the device: those of a tensor, or some of them.
 struct Part {
@@ -75,11 +74,13 @@ class Tensors {
   const TensorView* look_up(const std::string& name);
   bool stored_transposed(std::string_view role) const;
   bool predicts_further_tokens(const std::string& name) const;
+  bool adds_nothing(const TensorView& tensor) const;
   bool sorted_by_head(std::string_view role) const;
   bool stores_transposed_experts() const;
   const TensorView& made_expert(const Part& part, int layer, uint32_t number, uint32_t count, uint64_t cols,
                                 bool as_stored);
   const TensorView& in_place(const TensorView& tensor, std::vector<uint64_t> shape, std::vector<std::byte> bytes);
+  const TensorView& in_order(const TensorView& tensor, uint64_t rows, std::function<uint64_t(uint64_t)> source);
   const TensorView& by_part(const TensorView& tensor);
 
   const ModelFile& file_;

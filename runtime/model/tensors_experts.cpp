@@ -53,12 +53,11 @@ const TensorView& Tensors::expert(const Part& part, int layer, uint32_t number, 
   }
   if (name.find('#') != name.npos) return need_named(with_number(name, number), {part.rows, cols});
   const TensorView& all = need_named(name, {count, part.rows, cols});
-  const size_t bytes = all.bytes.size() / count;
   Made& made = made_.emplace_back();
-  made.view = {all.name + "[" + std::to_string(number) + "]",
-               all.dtype,
-               {part.rows, cols},
-               all.bytes.subspan(number * bytes, bytes)};
+  made.view = rows_of(all, number, 1);
+  made.view.name += "[" + std::to_string(number) + "]";
+  made.view.shape = {part.rows, cols};
+  made.view.first_row = 0;
   return made.view;
 }
 

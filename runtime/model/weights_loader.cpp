@@ -69,7 +69,7 @@ void WeightsLoader::choose_vocabulary() {
   const auto release_rows = [&](uint64_t rows) {
     file_->check_length();
     for (const TensorView* table : {stored.embedding, stored.output})
-      file_->release(table->bytes.first(table->bytes.size() / config_.vocab * rows));
+      if (!table->rows) file_->release(rows_of(*table, 0, rows).bytes);
   };
   vocabulary_ = choose_tables(stored, wanted_.tie && config_.tied != false, release_rows);
   weights_.untied_by_tensors = config_.tied == true && vocabulary_.output;
@@ -92,7 +92,7 @@ void WeightsLoader::report_left_out() {
     rounding = {rounding.largest_error + difference.largest, difference.largest_value};
   }
   report_->add(*left_out, name(weights_.embedding->matrix().format), 0, "vocabulary table", rounding);
-  report_->advance(left_out->bytes.size());
+  report_->advance(stored_bytes(*left_out).size());
 }
 
 std::shared_ptr<const Basis> WeightsLoader::basis(const TensorView& table) const {
@@ -114,14 +114,9 @@ std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const
   } else {
     const std::vector<uint32_t> bounds = wanted_.split->bounds(config_.vocab);
     weights_.shards.reserve(bounds.size());  // they stay where they are
-    const uint64_t row_bytes = tensor.bytes.size() / tensor.shape[0];
     for (size_t i = 0; i + 1 < bounds.size(); ++i) {
       const uint64_t first = bounds[i], count = bounds[i + 1] - first;
-      const TensorView part = {tensor.name,
-                               tensor.dtype,
-                               {count, tensor.shape[1]},
-                               tensor.bytes.subspan(first * row_bytes, count * row_bytes),
-                               first};
+      const TensorView part = rows_of(tensor, first, count);
       const std::shared_ptr<Device>& device = i == 0 ? device_ : wanted_.split->others[i - 1];
       auto loaded = load_part(device, part, format, basis, buffer, rounding);
       bytes += loaded->buffer().bytes();
@@ -168,7 +163,6 @@ std::unique_ptr<Table> WeightsLoader::load_part(const std::shared_ptr<Device>& d
 std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format format,
                                                 std::shared_ptr<const Basis> basis, const std::string& buffer,
                                                 Memory memory) {
-  const uint64_t row_bytes = tensor.bytes.size() / tensor.shape[0];
   std::vector<TensorView> rows;
   for (const uint32_t row : wanted_.rows) {
     if (row >= tensor.shape[0])
@@ -176,13 +170,12 @@ std::unique_ptr<Table> WeightsLoader::load_rows(const TensorView& tensor, Format
                   "the tokenizer has an id " + std::to_string(row) + ", the tensor '" + tensor.name + "' " +
                       std::to_string(tensor.shape[0]) + " rows",
                   file_->path.string());
-    rows.push_back(
-        {tensor.name, tensor.dtype, {1, tensor.shape[1]}, tensor.bytes.subspan(row * row_bytes, row_bytes), row});
+    rows.push_back(rows_of(tensor, row, 1));
   }
   auto table = std::make_unique<Table>(
       device_, uploader_, rows, format, std::move(basis), buffer, [](uint64_t) {}, nullptr, memory);
   report_->add(tensor, name(format), table->buffer().bytes(), buffer, {});
-  report_->advance(tensor.bytes.size());
+  report_->advance(stored_bytes(tensor).size());
   return table;
 }
 
@@ -385,7 +378,7 @@ void WeightsLoader::upload(int index, const Pieces& pieces, std::span<Rounding* 
     uploader_.upload(vector.view, std::span<const float>(values));
     for (const Floats& part : vector.parts)
       for (const TensorView* tensor : {part.tensor, part.factor})
-        if (tensor) report_->advance(tensor->bytes.size());
+        if (tensor) report_->advance(stored_bytes(*tensor).size());
   }
   parts_.forget();
 }
@@ -396,6 +389,8 @@ void WeightsLoader::upload_one(const Matrix& matrix, const std::vector<const Ten
   std::vector<std::vector<std::byte>> bytes(sources.size());
   std::vector<TensorView> copies;
   std::vector<const TensorView*> parts;
+  if (std::ranges::any_of(sources, [](const TensorView* source) { return source->rows != nullptr; }))
+    file_->check_length();
   for (size_t i = 0; i < sources.size(); ++i) copies.push_back(file_->read(*sources[i], bytes[i]));
   for (const TensorView& copy : copies) parts.push_back(&copy);
   size_t from = 0;
@@ -409,7 +404,8 @@ void WeightsLoader::upload_one(const Matrix& matrix, const std::vector<const Ten
   }
   for (size_t i = 0; i < sources.size(); ++i) {
     *to_note[i] = roundings[i];
-    report_->advance(sources[i]->bytes.size());
+    report_->advance(stored_bytes(*sources[i]).size());
+    if (sources[i]->rows) file_->release(stored_bytes(*sources[i]));
   }
 }
 

@@ -5,13 +5,13 @@
 namespace weft {
 
 WeightsReport::WeightsReport(const ModelFile& file, std::function<void(float)> told) : progress(std::move(told)) {
-  for (const TensorView& tensor : file.tensors) total_bytes_ += tensor.bytes.size();
+  for (const TensorView& tensor : file.tensors) total_bytes_ += stored_bytes(tensor).size();
 }
 
 TensorReport& WeightsReport::add(const TensorView& tensor, const char* device_type, uint64_t bytes,
                                  const std::string& buffer, const Rounding& rounding) {
   return tensors.emplace_back(
-      TensorReport{tensor.name, tensor.shape, name(tensor.dtype), device_type, bytes, buffer, rounding});
+      TensorReport{tensor.name, tensor.shape, type_name(tensor), device_type, bytes, buffer, rounding});
 }
 
 void WeightsReport::advance(uint64_t bytes) {
@@ -21,7 +21,7 @@ void WeightsReport::advance(uint64_t bytes) {
 
 void WeightsReport::add_floats(const TensorView& tensor, uint64_t count, const std::string& buffer) {
   add(tensor, "f32", count * 4, buffer);
-  advance(tensor.bytes.size());
+  advance(stored_bytes(tensor).size());
 }
 
 }  // namespace weft

@@ -82,6 +82,7 @@ void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, 
   if (format.store) packer.emplace(format.file_type, matrix.cols);
   std::optional<TableRowPacker> table_packer;
   if (matrix.layout == Layout::planes) table_packer.emplace(matrix.format, *matrix.basis);
+  std::vector<std::byte> computed;
   Rounding unwanted;
   uint64_t part_base = 0;
   size_t part = 0;
@@ -96,6 +97,8 @@ void pack_tiles(const Matrix& matrix, std::span<const TensorView* const> parts, 
       table_packer->pack(*parts[part], row - part_base, tile, place, rounding);
     else if (packer)
       format.store(tile, place, packer->pack(*parts[part], row - part_base, rounding), matrix.blocks());
+    else if (parts[part]->rows)
+      format.copy(tile, place, computed_row(*parts[part], row - part_base, parts[part]->dtype, computed, rounding), 0);
     else
       format.copy(tile, place, *parts[part], row - part_base);
   }

@@ -98,6 +98,18 @@ class Convert(unittest.TestCase):
         inspected = weft_json("inspect", out)["tensors"]
         self.assertEqual({tensor["name"]: tensor["file_type"] for tensor in inspected}, kinds)
 
+    def test_a_quantised_folder(self):
+        """Its methods are the types of its matrices, and the integers stay what they are."""
+        folder = FOLDER / "gptq"
+        shutil.copytree(ROOT / "tests/model/golden_quantised/gptq-4", folder)
+        vocabulary = {chr(33 + i) if i < 94 else f"<{i}>": i for i in range(104)}
+        (folder / "tokenizer.json").write_text(json.dumps(dict(
+            model=dict(type="BPE", vocab=vocabulary, merges=[]), pre_tokenizer=dict(type="ByteLevel", add_prefix_space=False),
+            decoder=dict(type="ByteLevel"), added_tokens=[dict(id=i, content=f"<{i}>", special=True) for i in range(94, 104)])))
+        self.assertRegex(weft("inspect", folder)[0], r"\nGPTQ4 +q4_0 +7  exact\n")
+        for kind, type in (("q4", "Q4_1"), ("q8", "Q8_0")):
+            self.assertRegex(weft("convert", folder, self.out(f"gptq-{kind}.gguf"), "--type", kind)[0], rf"\nGPTQ4 +{type} +7  exact\n")
+
     def test_what_is_there_stays(self):
         out = self.out("old.gguf")
         out.write_text("old")

@@ -51,6 +51,33 @@ std::string small_safetensors() {
   return weft::le(uint64_t{header.size()}) + header + std::string(16, '\1');
 }
 
+// "quantization_config", then a safetensors file with the parts of one matrix (32, 64). data: of the last part.
+void write_quantised(const fs::path& folder, const std::string& name, const nlohmann::json& config,
+                     const std::vector<std::tuple<std::string, std::string, std::vector<uint64_t>, size_t>>& parts,
+                     const std::string& data = {}) {
+  nlohmann::json header;
+  size_t end = 0;
+  for (const auto& [part, type, shape, bytes] : parts) {
+    header[part] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {end, end + bytes}}};
+    end += bytes;
+  }
+  const std::string text = header.dump();
+  write(folder / "quantised" / name, config.dump() + std::string(1, '\0') + weft::le(uint64_t{text.size()}) + text +
+                                         std::string(end - data.size(), '\1') + data);
+}
+
+void write_quantised_folders(const fs::path& folder) {
+  write_quantised(folder, "gptq", {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}, {"desc_act", true}},
+                  {{"a.qweight", "I32", {8, 32}, 1024},
+                   {"a.qzeros", "I32", {2, 4}, 32},
+                   {"a.scales", "F16", {2, 32}, 128},
+                   {"a.g_idx", "I32", {64}, 256}},
+                  std::string(256, '\0'));
+  write_quantised(
+      folder, "awq", {{"quant_method", "awq"}, {"bits", 4}, {"group_size", -1}, {"version", "gemm"}},
+      {{"a.qweight", "I32", {64, 4}, 1024}, {"a.qzeros", "I32", {1, 4}, 16}, {"a.scales", "F16", {1, 32}, 64}});
+}
+
 // A document, then a text for it.
 void write_tokenizer(const fs::path& folder, const std::string& name, const nlohmann::json& document) {
   write(folder / "tokenizer" / name, document.dump() + std::string(1, '\0') + "ab <s> \xc3\xa9\xff aabb 12 <t>");
@@ -260,6 +287,7 @@ int main(int argc, char** argv) {
   write_byte_level_tokenizers(folder);
   write_sentencepiece_tokenizers(folder);
   write(folder / "safetensors" / "three", small_safetensors());
+  write_quantised_folders(folder);
   write(
       folder / "json_config" / "config",
       R"({"model_type": "llama", "hidden_size": 64, "rms_norm_eps": 1e-5, "tie": true, "scaling": null, "ids": [1, -2], "s": "\u00e9"})");

@@ -356,11 +356,6 @@ TEST(ModelConfig, GptOss) {
   };
   expect_refusal(Code::unsupported, "swiglu_limit", [&] { with("swiglu_limit", 6.0); });
   expect_refusal(Code::unsupported, "swiglu_alpha", [&] { with("swiglu_alpha", 1.5); });
-  EXPECT_EQ(with("quantization_config", {{"quant_method", "mxfp4"}}).experts.used, 2u);
-  expect_refusal(Code::unsupported, "'gptq'", [&] { with("quantization_config", {{"quant_method", "gptq"}}); });
-  expect_refusal(Code::unsupported, "'mxfp4'", [] {
-    huggingface({{"quantization_config", {{"quant_method", "mxfp4"}}}});
-  });
 }
 
 TEST(ModelConfig, OlderGemma3) {
@@ -557,9 +552,6 @@ TEST(ModelConfig, PartOfAHeadTurns) {
 }
 
 TEST(ModelConfig, WhatIsNotRunIsRefused) {
-  expect_refusal(Code::unsupported, "quantised by 'gptq'", [] {
-    huggingface({{"quantization_config", {{"quant_method", "gptq"}, {"bits", 4}}}});
-  });
   expect_refusal(Code::unsupported, "quick_gelu", [] { huggingface({{"hidden_act", "quick_gelu"}}); });
   expect_refusal(Code::unsupported, "chunked_attention", [] {
     huggingface({{"layer_types", json::array({"chunked_attention", 1, 2, 3, 4, 5, 6})}});

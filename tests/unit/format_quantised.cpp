@@ -1,0 +1,246 @@
+// Folders with quantised matrices: every number is the one that the tool stored (tests/tools/quantised_goldens.py), and
+// every part is checked. No device needed.
+#include "format/quantised.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "format/model_file.h"
+#include "format/packed_row.h"
+#include "format/quantised_rows.h"
+#include "format_support.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+fs::path golden(const std::string& name) { return source_folder() / "tests/model/golden_quantised" / name; }
+
+std::string text_of(const fs::path& path) { return std::string(MappedFile(path).text()); }
+
+// As zlib computes it (RFC 1952, section 8).
+uint32_t crc32(std::span<const std::byte> bytes) {
+  uint32_t crc = ~0u;
+  for (const std::byte byte : bytes) {
+    crc ^= std::to_integer<uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+  }
+  return ~crc;
+}
+
+// A folder of the goldens, whose files a test may change.
+class Changed {
+ public:
+  explicit Changed(const std::string& name) : config(json::parse(text_of(golden(name) / "config.json"))) {
+    const std::string file = text_of(golden(name) / "model.safetensors");
+    uint64_t length = 0;
+    std::memcpy(&length, file.data(), sizeof length);
+    const json header = json::parse(file.substr(8, length));
+    for (const auto& [tensor, entry] : header.items()) {
+      if (tensor == "__metadata__") continue;
+      const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+      tensors[tensor] = {entry["dtype"], entry["shape"], file.substr(8 + length + begin, end - begin)};
+    }
+  }
+
+  struct Tensor {
+    std::string dtype;
+    std::vector<uint64_t> shape;
+    std::string bytes;
+  };
+  json config;
+  std::map<std::string, Tensor> tensors;
+
+  ModelFile open() {
+    json header;
+    std::string data;
+    for (const auto& [name, tensor] : tensors) {
+      header[name] = {{"dtype", tensor.dtype},
+                      {"shape", tensor.shape},
+                      {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+      data += tensor.bytes;
+    }
+    folder_.write("model.safetensors", safetensors_file(header.dump(), data));
+    folder_.write("config.json", config.dump());
+    return open_model(folder_.path());
+  }
+
+  json& how() { return config["quantization_config"]; }
+  template <typename T>
+  void set(const std::string& name, size_t index, T value) {
+    std::memcpy(&tensors.at(name).bytes[index * sizeof value], &value, sizeof value);
+  }
+  void refuse(const std::vector<std::string>& fragments, Code code = Code::bad_file) {
+    expect_error(code, fragments, [&] { open(); });
+  }
+
+ private:
+  TestFolder folder_;
+};
+
+const std::string kUp = "model.layers.0.mlp.up_proj";
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(golden(""))) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class QuantisedFolders : public testing::TestWithParam<std::string> {};
+
+TEST_P(QuantisedFolders, HaveTheNumbersThatTheToolStored) {
+  const ModelFile model = open_model(golden(GetParam()));
+  const json reference = json::parse(text_of(golden(GetParam()) / "reference.json"));
+  size_t quantised = 0;
+  for (const TensorView& tensor : model.tensors) {
+    EXPECT_FALSE(is_raw(tensor.dtype)) << tensor.name;
+    quantised += tensor.rows != nullptr;
+    if (!tensor.rows) continue;
+    SCOPED_TRACE(tensor.name);
+    const std::vector<float> values = floats_of(tensor);
+    EXPECT_EQ(crc32(std::as_bytes(std::span(values))), reference["crc"].at(tensor.name).get<uint32_t>());
+    std::vector<std::byte> bytes;
+    Rounding rounding;
+    for (uint64_t row = 0; row < tensor.shape[0]; ++row) {
+      const std::vector<float> own = floats_of(computed_row(tensor, row, tensor.dtype, bytes, rounding));
+      const auto want = values.begin() + static_cast<ptrdiff_t>(row * tensor.shape[1]);
+      if (tensor.rows->has_blocks(tensor.dtype) && tensor.rows->blocks_are_rounded(tensor.dtype)) continue;
+      ASSERT_TRUE(std::equal(own.begin(), own.end(), want)) << "row " << row;
+    }
+    const TensorView part = rows_of(tensor, 3, 5);
+    std::vector<float> some(90);  // begins in a row, ends in another
+    to_float(part, tensor.shape[1] + 32, some);
+    EXPECT_TRUE(
+        std::equal(some.begin(), some.end(), values.begin() + static_cast<ptrdiff_t>(4 * tensor.shape[1] + 32)));
+  }
+  EXPECT_EQ(quantised, reference["crc"].size());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QuantisedFolders, testing::ValuesIn(golden_names()), [](const auto& one) {
+  std::string name = one.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+// The type that holds a matrix without rounding, where there is one.
+TEST(Quantised, TypesThatHoldTheNumbers) {
+  for (const auto& [name, type] : {std::pair("gptq-4", DType::q4_0),
+                                   {"gptq-4-asymmetric", DType::q5_0},
+                                   {"gptq-4-order-v2", DType::dequantised},
+                                   {"gptq-8", DType::q8_0},
+                                   {"gptq-8-head", DType::f32},
+                                   {"awq-4", DType::q5_0}}) {
+    const ModelFile model = open_model(golden(name));
+    EXPECT_EQ(model.find(kUp + ".weight")->dtype, type) << name;
+  }
+}
+
+// Scales that f16 does not hold: the blocks have the nearest, and the error is what that makes of the numbers.
+TEST(Quantised, SaysHowMuchScalesAreRounded) {
+  Changed folder("gptq-4");
+  Changed::Tensor& scales = folder.tensors.at(kUp + ".scales");
+  const size_t count = scales.bytes.size() / 2;
+  scales = {"F32", scales.shape, std::string(count * 4, '\0')};
+  for (size_t i = 0; i < count; ++i) folder.set(kUp + ".scales", i, 0.1f);
+  const ModelFile model = folder.open();
+  const TensorView& tensor = *model.find(kUp + ".weight");
+  EXPECT_EQ(tensor.dtype, DType::q4_0);
+  std::vector<std::byte> bytes;
+  Rounding rounding;
+  const std::vector<float> kept = floats_of(computed_row(tensor, 0, DType::q4_0, bytes, rounding)),
+                           values = floats_of(rows_of(tensor, 0, 1));
+  float error = 0;
+  for (size_t i = 0; i < kept.size(); ++i) error = std::max(error, std::abs(kept[i] - values[i]));
+  EXPECT_GT(error, 0);
+  EXPECT_EQ(rounding.largest_error, error);
+  EXPECT_LT(rounding.relative(), 0x1p-11);
+}
+
+// Tables and `--type q4`: the integers stay, only the minima are rounded.
+TEST(Quantised, KeepsTheIntegersInQ4) {
+  const ModelFile model = open_model(golden("awq-4"));
+  const TensorView& tensor = *model.find(kUp + ".weight");
+  RowPacker packer(DType::q4_1, tensor.shape[1]);
+  Rounding rounding;
+  for (uint64_t row = 0; row < tensor.shape[0]; ++row) packer.pack(tensor, row, rounding);
+  EXPECT_GT(rounding.largest_error, 0);
+  EXPECT_LT(rounding.relative(), 0x1p-11);
+}
+
+TEST(Quantised, RefusesConfigurationsItCannotRead) {
+  const auto with = [](const char* name, const char* key, const json& value, const std::vector<std::string>& fragments,
+                       Code code) {
+    Changed folder(name);
+    folder.how()[key] = value;
+    folder.refuse(fragments, code);
+  };
+  with("gptq-4", "quant_method", "quip", {"config.json, quantization_config", "'quip'", "gptq"}, Code::unsupported);
+  with("gptq-4", "bits", 3, {"'bits' is 3"}, Code::unsupported);
+  with("gptq-4", "bits", "four", {"bits"}, Code::bad_file);
+  with("gptq-4", "checkpoint_format", "marlin", {"'marlin'", "gptq_v2"}, Code::unsupported);
+  with("gptq-4", "group_size", 0, {"group_size"}, Code::bad_file);
+  with("gptq-4", "group_size", 32, {"model.safetensors", "qzeros has the shape (2, 8), expected (4, 8)"},
+       Code::bad_file);
+  with("gptq-4", "bits", 8, {"qzeros has the shape", "expected"}, Code::bad_file);
+  with("awq-4", "version", "gemv", {"'gemv'", "gemm"}, Code::unsupported);
+  with("awq-4", "backend", "llm-awq", {"'llm-awq'"}, Code::unsupported);
+  with("awq-4", "bits", 8, {"AWQ of 8 bits"}, Code::unsupported);
+}
+
+TEST(Quantised, NamesThePartThatIsWrong) {
+  for (const char* part : {"qzeros", "scales"}) {
+    Changed folder("gptq-4");
+    folder.tensors.erase(kUp + "." + part);
+    folder.refuse({"the tensor " + kUp + "." + part + " is missing"});
+  }
+  {
+    Changed folder("gptq-4-order-v2");
+    folder.tensors.erase(kUp + ".g_idx");
+    folder.refuse({kUp + ".g_idx is missing"});
+  }
+  {
+    Changed folder("gptq-4");  // not needed where groups are neighbours
+    folder.tensors.erase(kUp + ".g_idx");
+    EXPECT_EQ(folder.open().find(kUp + ".weight")->dtype, DType::q4_0);
+  }
+  {
+    Changed folder("gptq-4-order-v2");
+    folder.set(kUp + ".g_idx", 5, int32_t{2});
+    folder.refuse({"model.safetensors: tensor " + kUp + ".g_idx puts column 5 into group 2 of 2"});
+    folder.set(kUp + ".g_idx", 5, int32_t{-1});
+    folder.refuse({"into group -1"});
+  }
+  for (const uint16_t scale : {0x7e00, 0x7c00}) {  // a NaN, infinity
+    Changed folder("awq-4");
+    folder.set(kUp + ".scales", 128 + 7, scale);
+    folder.refuse({"model.safetensors: tensor " + kUp + ".scales has the scale", "of row 7 and group 1"});
+  }
+  {
+    Changed folder("awq-4");
+    folder.tensors.at(kUp + ".scales").shape = {1, 256};
+    folder.refuse({kUp + ".scales has the shape (1, 256), expected (2, 128)"});
+  }
+  {
+    Changed folder("awq-4");
+    folder.tensors.at(kUp + ".qweight").dtype = "F32";
+    folder.refuse({kUp + ".qweight is F32, expected I32"});
+  }
+  {
+    Changed folder("gptq-4");  // a part of nothing
+    folder.tensors["model.rest"] = {"I32", {1}, "1234"};
+    folder.refuse({"I32 in tensor model.rest"}, Code::unsupported);
+  }
+  {
+    Changed folder("gptq-4");
+    folder.tensors[kUp + ".weight"] = {"F16", {1}, "12"};
+    folder.refuse({kUp + ".weight is there quantised, and once more"});
+  }
+}
+
+}  // namespace
+}  // namespace weft
