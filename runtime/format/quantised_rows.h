@@ -1,4 +1,4 @@
-// Rows of a matrix that a tool has quantised. Such a matrix is several tensors of a folder (integers, scales, ...); the
+// Rows of a matrix that a tool has quantised. A folder has several tensors of one matrix: integers, scales, ... The
 // readers in format/quantised/ make one TensorView of them, whose rows this interface computes when they are asked for.
 #pragma once
 
