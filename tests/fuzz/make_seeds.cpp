@@ -51,7 +51,7 @@ std::string small_safetensors() {
   return weft::le(uint64_t{header.size()}) + header + std::string(16, '\1');
 }
 
-// "quantization_config", then a safetensors file with the parts of one matrix (32, 64). data: of the last part.
+// "quantization_config", then a safetensors file with the parts of matrices (32, 64). data: of the last part.
 void write_quantised(const fs::path& folder, const std::string& name, const nlohmann::json& config,
                      const std::vector<std::tuple<std::string, std::string, std::vector<uint64_t>, size_t>>& parts,
                      const std::string& data = {}) {
@@ -76,6 +76,32 @@ void write_quantised_folders(const fs::path& folder) {
   write_quantised(
       folder, "awq", {{"quant_method", "awq"}, {"bits", 4}, {"group_size", -1}, {"version", "gemm"}},
       {{"a.qweight", "I32", {64, 4}, 1024}, {"a.qzeros", "I32", {1, 4}, 16}, {"a.scales", "F16", {1, 32}, 64}});
+  write_quantised(folder, "compressed",
+                  {{"quant_method", "compressed-tensors"},
+                   {"format", "mixed-precision"},
+                   {"config_groups", {{"a", {{"weights", {{"block_structure", {16, 32}}}}}}}}},
+                  {{"a.weight_packed", "I32", {32, 8}, 1024},
+                   {"a.weight_scale", "BF16", {32, 2}, 128},
+                   {"a.weight_zero_point", "I32", {4, 2}, 32},
+                   {"b.weight", "I8", {32, 64}, 2048},
+                   {"b.weight_scale", "F32", {1}, 4},
+                   {"c.weight", "F8_E4M3", {32, 64}, 2048},
+                   {"c.weight_scale", "F32", {2, 2}, 16},
+                   {"a.weight_shape", "I64", {2}, 16}},
+                  weft::le(uint64_t{32}) + weft::le(uint64_t{64}));
+  write_quantised(folder, "fp8", {{"quant_method", "fp8"}, {"weight_block_size", {24, 48}}},
+                  {{"a.weight", "F8_E4M3", {32, 64}, 2048}, {"a.weight_scale_inv", "F32", {2, 2}, 16}});
+  const std::string state = R"({"shape": [32, 64], "blocksize": 64, "nested_blocksize": 16, "nested_offset": 0.5})";
+  write_quantised(folder, "bitsandbytes", {{"quant_method", "bitsandbytes"}},
+                  {{"a.weight", "U8", {1024, 1}, 1024},
+                   {"a.weight.absmax", "U8", {32}, 32},
+                   {"a.weight.quant_map", "F32", {16}, 64},
+                   {"a.weight.nested_quant_map", "F32", {256}, 1024},
+                   {"a.weight.nested_absmax", "F32", {2}, 8},
+                   {"b.weight", "I8", {32, 64}, 2048},
+                   {"b.SCB", "F32", {32}, 128},
+                   {"a.weight.quant_state.bitsandbytes__nf4", "U8", {state.size()}, state.size()}},
+                  state);
 }
 
 // A document, then a text for it.

@@ -4,8 +4,7 @@ Transformers gives in fp32 for the dequantised weights, and a CRC-32 of the floa
 packages transformers, torch, safetensors, compressed-tensors, accelerate and bitsandbytes, and is needed only to make the models anew:
 quantised_goldens.py CHECKOUT [NAME ...]
 
-quantised_packing.py has the published packings. Where a tool dequantises on a CPU (compressed-tensors, Transformers' fp8, bitsandbytes),
-check() compares its numbers with them.
+quantised_packing.py has the published packings, and compares its numbers with what the tool makes of them where that runs on a CPU.
 """
 import json
 import pathlib
@@ -23,7 +22,7 @@ from family_goldens import fill, greedy, logits_of
 
 PROMPT = 40
 POSITIONS = [0, 39, 70]
-SHAPE = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, head_dim=32, vocab_size=104,
+SHAPE = dict(hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, head_dim=32, vocab_size=104,
              max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0, tie_word_embeddings=True)
 LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "linear_attn.out_proj")
 
@@ -39,6 +38,41 @@ def awq(group, **more):
     return config | more, lambda name, weight, rng: packing.awq(weight, group)
 
 
+def compressed(format, groups, packers):
+    """groups: of the configuration. packers: of the first end of a module's name that fits."""
+    config = dict(quant_method="compressed-tensors", format=format, config_groups={f"group_{i}": group for i, group in enumerate(groups)},
+                  ignore=["lm_head"], quantization_status="compressed", global_compression_ratio=None, kv_cache_scheme=None)
+    return config, lambda name, weight, rng: next(pack for end, pack in packers if name.endswith(end))(weight, rng)
+
+
+def group(targets, bits=8, type="int", strategy="group", group_size=None, symmetric=True, **more):
+    return dict(targets=[f"re:.*{target}" for target in targets], output_activations=None, input_activations=None, weights=dict(
+        num_bits=bits, type=type, symmetric=symmetric, strategy=strategy, group_size=group_size, dynamic=False, **more))
+
+
+def integers(*args, **more):
+    return lambda weight, rng: packing.compressed(weight, *args, rng=rng, **more)
+
+
+def floats(*args, **more):
+    return lambda weight, rng: packing.fp8(weight, *args, **more)
+
+
+# Formats of one module each, so that queries, keys and values are one matrix of several types.
+INTEGERS = compressed("pack-quantized", [
+    group(["q_proj"], 4, group_size=32), group(["k_proj", "gate_proj", "up_proj"], 4, group_size=32, symmetric=False), group(["o_proj"], 4, group_size=32, actorder="group"),
+    group(["v_proj", "down_proj"], 8, strategy="channel")], [
+        ("q_proj", integers(4, 32, True)), ("k_proj", integers(4, 32, False)), ("v_proj", integers(8, -1, True)), ("o_proj", integers(4, 32, True, order=True)),
+        ("down_proj", integers(8, -1, True)), ("proj", integers(4, 32, False))])
+W8A8 = compressed("int-quantized", [
+    group(["o_proj"], strategy="channel", symmetric=False), group(["down_proj"], strategy="tensor"), group(["[qkvep]_proj"], strategy="channel")], [
+        ("o_proj", integers(8, -1, False, packed=False)), ("down_proj", integers(8, 0, True, packed=False)), ("proj", integers(8, -1, True, packed=False))])
+FLOATS = compressed("float-quantized", [group(["[qkvo]_proj"], type="float", strategy="channel"), group(["[ep]_proj", "down_proj"], type="float", strategy="tensor")], [
+    ("down_proj", floats("tensor", input_scale=True)), ("gate_proj", floats("tensor")), ("up_proj", floats("tensor")), ("proj", floats("channel"))])
+BLOCKS = (dict(quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[48, 32]), lambda name, weight, rng: packing.fp8(weight, (48, 32)))
+FOUR_BITS = dict(quant_method="bitsandbytes", load_in_4bit=True, load_in_8bit=False, bnb_4bit_compute_dtype="float32", bnb_4bit_quant_storage="uint8")
+
+
 # By name: class, settings beside SHAPE, modules that are not quantised, the method.
 MODELS = {
     "gptq-4": ("Llama", {}, (), gptq(4, 64)),
@@ -52,6 +86,16 @@ MODELS = {
                                           rope_parameters=dict(rope_type="default", rope_theta=1e6, partial_rotary_factor=0.25, mrope_section=[2, 1, 1])),
                       ("k_proj", "v_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"), gptq(4, 32)),
     "awq-4": ("Qwen3", {}, ("down_proj",), awq(32, modules_to_not_convert=["down_proj"])),
+    "compressed-int": ("Qwen3", {}, (), INTEGERS),
+    "compressed-w8a8": ("Llama", {}, (), W8A8),
+    "compressed-fp8": ("Llama", {}, (), FLOATS),
+    "fp8-blocks": ("Qwen3", {}, (), BLOCKS),
+    "nf4-nested": ("Llama", {}, (), (FOUR_BITS | dict(bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True),
+                                     lambda name, weight, rng: packing.four_bits(weight, "nf4", True))),
+    "fp4": ("Llama", {}, (), (FOUR_BITS | dict(bnb_4bit_quant_type="fp4", bnb_4bit_use_double_quant=False),
+                              lambda name, weight, rng: packing.four_bits(weight, "fp4", False))),
+    "bnb-int8": ("Llama", {}, (), (dict(quant_method="bitsandbytes", load_in_4bit=False, load_in_8bit=True, llm_int8_threshold=6.0),
+                                   lambda name, weight, rng: packing.eight_bits(weight))),
 }
 
 

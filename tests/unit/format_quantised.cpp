@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -134,7 +135,12 @@ TEST(Quantised, TypesThatHoldTheNumbers) {
                                    {"gptq-4-order-v2", DType::dequantised},
                                    {"gptq-8", DType::q8_0},
                                    {"gptq-8-head", DType::f32},
-                                   {"awq-4", DType::q5_0}}) {
+                                   {"awq-4", DType::q5_0},
+                                   {"compressed-int", DType::q5_0},
+                                   {"compressed-w8a8", DType::q8_0},
+                                   {"compressed-fp8", DType::dequantised},
+                                   {"nf4-nested", DType::dequantised},
+                                   {"bnb-int8", DType::q8_0}}) {
     const ModelFile model = open_model(golden(name));
     EXPECT_EQ(model.find(kUp + ".weight")->dtype, type) << name;
   }
@@ -184,12 +190,21 @@ TEST(Quantised, RefusesConfigurationsItCannotRead) {
   with("gptq-4", "bits", "four", {"bits"}, Code::bad_file);
   with("gptq-4", "checkpoint_format", "marlin", {"'marlin'", "gptq_v2"}, Code::unsupported);
   with("gptq-4", "group_size", 0, {"group_size"}, Code::bad_file);
-  with("gptq-4", "group_size", 32, {"model.safetensors", "qzeros has the shape (2, 8), expected (4, 8)"},
+  with("gptq-4", "group_size", 32, {"model.safetensors", "qzeros has the shape (1, 8), expected (2, 8)"},
        Code::bad_file);
   with("gptq-4", "bits", 8, {"qzeros has the shape", "expected"}, Code::bad_file);
   with("awq-4", "version", "gemv", {"'gemv'", "gemm"}, Code::unsupported);
   with("awq-4", "backend", "llm-awq", {"'llm-awq'"}, Code::unsupported);
   with("awq-4", "bits", 8, {"AWQ of 8 bits"}, Code::unsupported);
+  with("compressed-int", "format", "marlin-24", {"'marlin-24'", "pack-quantized"}, Code::unsupported);
+  with("compressed-int", "sparsity_config", {{"format", "sparse-24-bitmask"}}, {"sparse weights"}, Code::unsupported);
+  with("compressed-int", "config_groups", {{"a", {{"format", "nvfp4-pack-quantized"}}}},
+       {"config_groups", "'nvfp4-pack-quantized'"}, Code::unsupported);
+  with("compressed-int", "config_groups", json::array(), {"config_groups"}, Code::bad_file);
+  with("fp8-blocks", "fmt", "e5m2", {"'e5m2'", "e4m3"}, Code::unsupported);
+  with("fp8-blocks", "weight_block_size", {48}, {"weight_block_size", "two numbers"}, Code::bad_file);
+  with("fp8-blocks", "weight_block_size", {48, 64}, {"weight_scale_inv has the shape (2, 2), expected (2, 1)"},
+       Code::bad_file);
 }
 
 TEST(Quantised, NamesThePartThatIsWrong) {
@@ -217,13 +232,13 @@ TEST(Quantised, NamesThePartThatIsWrong) {
   }
   for (const uint16_t scale : {0x7e00, 0x7c00}) {  // a NaN, infinity
     Changed folder("awq-4");
-    folder.set(kUp + ".scales", 128 + 7, scale);
+    folder.set(kUp + ".scales", 64 + 7, scale);
     folder.refuse({"model.safetensors: tensor " + kUp + ".scales has the scale", "of row 7 and group 1"});
   }
   {
     Changed folder("awq-4");
-    folder.tensors.at(kUp + ".scales").shape = {1, 256};
-    folder.refuse({kUp + ".scales has the shape (1, 256), expected (2, 128)"});
+    folder.tensors.at(kUp + ".scales").shape = {1, 128};
+    folder.refuse({kUp + ".scales has the shape (1, 128), expected (2, 64)"});
   }
   {
     Changed folder("awq-4");
@@ -239,6 +254,87 @@ TEST(Quantised, NamesThePartThatIsWrong) {
     Changed folder("gptq-4");
     folder.tensors[kUp + ".weight"] = {"F16", {1}, "12"};
     folder.refuse({kUp + ".weight is there quantised, and once more"});
+  }
+}
+
+TEST(Quantised, NamesThePartOfCompressedTensorsThatIsWrong) {
+  {
+    Changed folder("compressed-int");
+    folder.set(kUp + ".weight_shape", 1, int64_t{63});
+    folder.refuse({kUp + ".weight_scale has 2 groups for 63 columns"});
+    folder.set(kUp + ".weight_shape", 1, int64_t{100});
+    folder.refuse({kUp + ".weight_packed has the shape (64, 8)", "(64, 100)"});
+    folder.set(kUp + ".weight_shape", 1, int64_t{-1});
+    folder.refuse({kUp + ".weight_shape says that a matrix has the extent -1"});
+  }
+  {
+    Changed folder("compressed-int");
+    folder.tensors.erase(kUp + ".weight_scale");
+    folder.refuse({kUp + ".weight_scale is missing"});
+  }
+  {
+    Changed folder("compressed-int");
+    folder.tensors.at(kUp + ".weight_zero_point").shape = {2, 8};
+    folder.refuse({kUp + ".weight_zero_point has the shape (2, 8), expected (8, 2)"});
+  }
+  {
+    Changed folder("compressed-int");
+    folder.set("model.layers.0.self_attn.o_proj.weight_g_idx", 0, int32_t{2});
+    folder.refuse({"o_proj.weight_g_idx puts column 0 into group 2 of 2"});
+  }
+  {
+    Changed folder("compressed-w8a8");
+    folder.set(kUp + ".weight_scale", 3, uint16_t{0x7fc0});  // a NaN of BF16
+    folder.refuse({kUp + ".weight_scale has the scale nan of row 3 and group 0"});
+  }
+  {
+    Changed folder("compressed-fp8");
+    folder.tensors.at(kUp + ".weight_scale").shape = {1, 1, 1};
+    EXPECT_TRUE(folder.open().find(kUp + ".weight")->rows);
+    folder.set(kUp + ".weight_scale", 0, std::numeric_limits<float>::infinity());
+    folder.refuse({kUp + ".weight_scale has the scale inf of block (0, 0)"});
+  }
+}
+
+TEST(Quantised, NamesThePartOfBitsandbytesThatIsWrong) {
+  const std::string state = kUp + ".weight.quant_state.bitsandbytes__nf4";
+  const auto with_state = [&](const json& words, const std::vector<std::string>& fragments) {
+    Changed folder("nf4-nested");
+    json own = json::parse(folder.tensors.at(state).bytes);
+    own.update(words);
+    folder.tensors.at(state).bytes = own.dump();
+    folder.tensors.at(state).shape = {own.dump().size()};
+    folder.refuse(fragments);
+  };
+  with_state({{"shape", {64, 65}}}, {kUp + ".weight has 2048 bytes, expected 2080 for 64 rows of 65"});
+  with_state({{"shape", {64}}}, {state, "shape", "two numbers"});
+  with_state({{"blocksize", 128}}, {kUp + ".weight.absmax has the shape (64), expected (32)"});
+  with_state({{"blocksize", 0}}, {state, "blocksize"});
+  with_state({{"nested_blocksize", 32}}, {kUp + ".weight.nested_absmax has the shape (1), expected (2)"});
+  {
+    Changed folder("nf4-nested");
+    folder.tensors.erase(kUp + ".weight.quant_map");
+    folder.refuse({kUp + ".weight.quant_map is missing"});
+  }
+  {
+    Changed folder("nf4-nested");
+    folder.tensors.at(state).bytes.back() = '!';
+    folder.refuse({"model.safetensors, tensor " + state, "line 1"});
+  }
+  {
+    Changed folder("nf4-nested");
+    folder.tensors.erase(state);
+    folder.refuse({"U8 in tensor " + kUp + ".weight"}, Code::unsupported);
+  }
+  {
+    Changed folder("fp4");
+    folder.set(kUp + ".weight.absmax", 9, std::numeric_limits<float>::quiet_NaN());
+    folder.refuse({kUp + ".weight.absmax has the factor nan of block 9"});
+  }
+  {
+    Changed folder("bnb-int8");
+    folder.set(kUp + ".weight_format", 0, uint8_t{1});
+    folder.refuse({kUp + ".weight_format names another order"}, Code::unsupported);
   }
 }
 

@@ -18,11 +18,20 @@ std::vector<std::string> QuantisedFolder::modules(std::string_view end) const {
   return names;
 }
 
-const TensorView* QuantisedFolder::find(const std::string& name) {
+const TensorView* QuantisedFolder::look(const std::string& name) const {
   const auto found = places_.find(name);
-  if (found == places_.end()) return nullptr;
+  return found == places_.end() ? nullptr : &model_.tensors[found->second];
+}
+
+const TensorView* QuantisedFolder::find(const std::string& name) {
   used_.insert(name);
-  return &model_.tensors[found->second];
+  return look(name);
+}
+
+void QuantisedFolder::leave_out(std::initializer_list<std::string_view> ends) {
+  for (const TensorView& tensor : model_.tensors)
+    if (std::ranges::any_of(ends, [&](std::string_view end) { return tensor.name.ends_with(end); }))
+      used_.insert(tensor.name);
 }
 
 std::string QuantisedFolder::file_of(const TensorView& tensor) const {
@@ -80,7 +89,8 @@ void QuantisedFolder::finish() {
     if (const auto made = made_.find(i); made != made_.end()) {
       kept.push_back(std::move(made->second));
     } else if (!used_.contains(tensor.name)) {
-      if (is_raw(tensor.dtype) && tensor.dtype != DType::u8)
+      const bool mxfp4 = tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales");
+      if (is_raw(tensor.dtype) && !(tensor.dtype == DType::u8 && mxfp4))
         throw Error(Code::unsupported,
                     "not supported yet: " + std::string(name(tensor.dtype)) + " in tensor " + printable(tensor.name),
                     file_of(tensor), "no quantised matrix has such a part");
@@ -99,9 +109,17 @@ void read_quantised(ModelFile& model) {
     read_gptq(folder, config);
   else if (method == "awq")
     read_awq(folder, config);
+  else if (method == "compressed-tensors")
+    read_compressed(folder, config);
+  else if (method == "fp8")
+    read_fp8(folder, config);
+  else if (method == "bitsandbytes")
+    read_bitsandbytes(folder, config);
   else if (method != "mxfp4")  // its tensors say what they are: model/tensors_experts.cpp
-    throw Error(Code::unsupported, "not supported: weights quantised by '" + printable(method) + "'", config.place(),
-                "Weft reads gptq, awq and mxfp4; or take the model's F32, F16 or BF16 weights, or a GGUF file");
+    throw Error(
+        Code::unsupported, "not supported: weights quantised by '" + printable(method) + "'", config.place(),
+        "Weft reads gptq, awq, compressed-tensors, fp8, bitsandbytes and mxfp4; or take the model's F32, F16 or "
+        "BF16 weights, or a GGUF file");
   folder.finish();
 }
 

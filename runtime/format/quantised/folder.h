@@ -20,7 +20,9 @@ class QuantisedFolder {
 
   // Names of the modules that have a tensor of this end, without the end; in the order of the file.
   std::vector<std::string> modules(std::string_view end) const;
-  // A tensor that becomes a part of a matrix; nullptr if the files lack it.
+  // A tensor; nullptr if the files lack it.
+  const TensorView* look(const std::string& name) const;
+  // The same of a tensor that becomes a part of a matrix.
   const TensorView* find(const std::string& name);
   // The same; throws Error(bad_file), naming file, tensor and what was expected, if it is missing or has another shape
   // or none of these types.
@@ -31,8 +33,8 @@ class QuantisedFolder {
   // Puts a matrix in the place of a tensor that it was made of.
   void put(const TensorView& in_place_of, std::string name, DType dtype, std::vector<uint64_t> shape,
            std::shared_ptr<const QuantisedRows> rows);
-  // Leaves a tensor out that the numbers of no matrix depend on.
-  void leave_out(const std::string& name) { used_.insert(name); }
+  // Leaves out the tensors of these ends, which the numbers of no matrix depend on.
+  void leave_out(std::initializer_list<std::string_view> ends);
 
   // Gives the model its matrices. Throws Error(unsupported) for integers that belong to none.
   void finish();
@@ -53,5 +55,8 @@ class QuantisedFolder {
 // The readers. Each takes the matrices of its method; config is "quantization_config".
 void read_gptq(QuantisedFolder& folder, const JsonObject& config);
 void read_awq(QuantisedFolder& folder, const JsonObject& config);
+void read_compressed(QuantisedFolder& folder, const JsonObject& config);
+void read_fp8(QuantisedFolder& folder, const JsonObject& config);
+void read_bitsandbytes(QuantisedFolder& folder, const JsonObject& config);
 
 }  // namespace weft

@@ -53,39 +53,7 @@ class GptqRows final : public IntegerRows {
   uint32_t offset_;
 };
 
-// The columns' groups; empty if they are as without act-order.
-std::vector<uint32_t> read_groups(QuantisedFolder& folder, const std::string& module, const IntegerLayout& layout,
-                                  bool needed) {
-  const std::string name = module + ".g_idx";
-  if (!needed && !folder.find(name)) return {};
-  const TensorView& tensor = folder.need(name, {DType::i32}, {layout.columns});
-  std::vector<uint32_t> groups(layout.columns);
-  bool in_order = true;
-  for (uint64_t column = 0; column < layout.columns; ++column) {
-    const int32_t group = integer_at(tensor, column);
-    if (group < 0 || static_cast<uint64_t>(group) >= layout.groups())
-      folder.refuse(tensor, "puts column " + std::to_string(column) + " into group " + std::to_string(group) + " of " +
-                                std::to_string(layout.groups()));
-    groups[column] = static_cast<uint32_t>(group);
-    in_order &= groups[column] == column / layout.group;
-  }
-  return in_order ? std::vector<uint32_t>() : groups;
-}
-
 }  // namespace
-
-uint32_t bits_of(const JsonObject& config) {
-  const uint32_t bits = config.integer("bits", 1, 32);
-  if (bits != 4 && bits != 8)
-    throw Error(Code::unsupported, "not supported: 'bits' is " + std::to_string(bits), config.place(),
-                "Weft reads integers of 4 and 8 bits");
-  return bits;
-}
-
-uint64_t group_of(const JsonObject& config, uint64_t columns) {
-  if (const JsonValue* size = config.find("group_size"); size && *size == -1) return columns;
-  return std::min<uint64_t>(config.integer("group_size", 1, 1u << 20), columns);
-}
 
 void read_gptq(QuantisedFolder& folder, const JsonObject& config) {
   const uint32_t bits = bits_of(config), in_word = 32 / bits;
@@ -106,7 +74,7 @@ void read_gptq(QuantisedFolder& folder, const JsonObject& config) {
         format == "gptq_v2" ? 0
         : bits == 4         ? 0x11111111u
                             : 0x01010101u};
-    layout.group_of = read_groups(folder, module, layout, config.flag("desc_act", false));
+    layout.group_of = read_groups(folder, module + ".g_idx", layout, config.flag("desc_act", false));
     put_integers(folder, weights, module, layout, std::make_shared<GptqRows>(layout, tensors));
   }
 }

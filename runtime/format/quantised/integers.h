@@ -17,6 +17,13 @@ uint32_t bits_of(const JsonObject& config);
 // "group_size" for so many columns; -1: all of them.
 uint64_t group_of(const JsonObject& config, uint64_t columns);
 
+struct IntegerLayout;
+
+// The columns' groups as a tensor of I32 has them; empty if they are neighbours, or if the tensor is missing and not
+// needed.
+std::vector<uint32_t> read_groups(QuantisedFolder& folder, const std::string& name, const IntegerLayout& layout,
+                                  bool needed);
+
 struct IntegerLayout {
   uint64_t rows, columns;
   uint64_t group;                       // columns that share a scale; the last group may have fewer
