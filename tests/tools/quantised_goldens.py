@@ -24,7 +24,7 @@ PROMPT = 40
 POSITIONS = [0, 39, 70]
 SHAPE = dict(hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, head_dim=32, vocab_size=104,
              max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0, tie_word_embeddings=True)
-LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "linear_attn.out_proj")
+LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "linear_attn.out_proj", "query_key_value", "attention.dense")
 
 
 def gptq(bits, group, order=False, version=1, symmetric=True, **more):
@@ -85,6 +85,10 @@ MODELS = {
                                           linear_value_head_dim=32, linear_conv_kernel_dim=4, layer_types=["linear_attention", "full_attention"],
                                           rope_parameters=dict(rope_type="default", rope_theta=1e6, partial_rotary_factor=0.25, mrope_section=[2, 1, 1])),
                       ("k_proj", "v_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"), gptq(4, 32)),
+    # Each head's queries, keys and values lie together.
+    "gptq-4-neox": ("GPTNeoX", dict(num_key_value_heads=2, rotary_pct=0.25), (), gptq(4, 32, symmetric=False)),
+    # Each expert's matrices are tensors of their own.
+    "gptq-4-moe": ("Qwen3Moe", dict(num_experts=3, num_experts_per_tok=2, moe_intermediate_size=32, norm_topk_prob=True), (), gptq(4, 32)),
     "awq-4": ("Qwen3", {}, ("down_proj",), awq(32, modules_to_not_convert=["down_proj"])),
     "compressed-int": ("Qwen3", {}, (), INTEGERS),
     "compressed-w8a8": ("Llama", {}, (), W8A8),
@@ -106,6 +110,20 @@ def is_quantised(name, left_out, config):
     return module.endswith(LINEAR) and not any(module.endswith(part) for part in left_out)
 
 
+def experts_apart(tensors):
+    """Transformers has all experts' matrices in one tensor, and gates and what they gate in one; folders have them apart."""
+    for name, weight in tensors:
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            yield name, weight
+            continue
+        base = name.rsplit(".", 1)[0]
+        for number, own in enumerate(weight.detach()):
+            half = len(own) // 2
+            parts = dict(down_proj=own) if name.endswith("down_proj") else dict(gate_proj=own[:half], up_proj=own[half:])
+            for part, rows in parts.items():
+                yield f"{base}.{number}.{part}.weight", rows
+
+
 def make(folder, kind, settings, left_out, method):
     quantisation, pack = method
     seed = zlib.crc32(folder.name.encode())
@@ -117,7 +135,7 @@ def make(folder, kind, settings, left_out, method):
     fill(model, False, seed)
     model.half().float()
     tensors, crcs = {}, {}
-    for name, weight in model.named_parameters():
+    for name, weight in experts_apart(model.named_parameters()):
         if not is_quantised(name, left_out, quantisation):
             tensors[name] = weight.detach().half()
             continue
