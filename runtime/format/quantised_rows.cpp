@@ -9,11 +9,12 @@ namespace {
 
 class ReorderedRows final : public QuantisedRows {
  public:
-  ReorderedRows(std::shared_ptr<const QuantisedRows> rows, std::function<uint64_t(uint64_t)> source)
-      : rows_(std::move(rows)), source_(std::move(source)) {}
+  ReorderedRows(std::shared_ptr<const QuantisedRows> rows, std::function<uint64_t(uint64_t)> source,
+                std::span<const std::byte> stored)
+      : rows_(std::move(rows)), source_(std::move(source)), stored_(stored) {}
 
   const char* method() const override { return rows_->method(); }
-  std::span<const std::byte> stored() const override { return rows_->stored(); }
+  std::span<const std::byte> stored() const override { return stored_; }
   void values(uint64_t row, std::span<float> out) const override { rows_->values(source_(row), out); }
   bool has_blocks(DType type) const override { return rows_->has_blocks(type); }
   void blocks(uint64_t row, DType type, std::byte* out) const override { rows_->blocks(source_(row), type, out); }
@@ -22,6 +23,7 @@ class ReorderedRows final : public QuantisedRows {
  private:
   std::shared_ptr<const QuantisedRows> rows_;
   std::function<uint64_t(uint64_t)> source_;
+  std::span<const std::byte> stored_;
 };
 
 }  // namespace
@@ -31,8 +33,9 @@ void QuantisedRows::blocks(uint64_t, DType, std::byte*) const {
 }
 
 std::shared_ptr<const QuantisedRows> reordered(std::shared_ptr<const QuantisedRows> rows,
-                                               std::function<uint64_t(uint64_t)> source) {
-  return std::make_shared<const ReorderedRows>(std::move(rows), std::move(source));
+                                               std::function<uint64_t(uint64_t)> source,
+                                               std::span<const std::byte> stored) {
+  return std::make_shared<const ReorderedRows>(std::move(rows), std::move(source), stored);
 }
 
 }  // namespace weft

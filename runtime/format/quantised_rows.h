@@ -30,8 +30,9 @@ class QuantisedRows {
   virtual bool blocks_are_rounded(DType) const { return true; }
 };
 
-// The rows in another order: row i is source(i) of `rows`.
+// Rows in another order: row i is source(i) of `rows`. stored: their part of rows->stored().
 std::shared_ptr<const QuantisedRows> reordered(std::shared_ptr<const QuantisedRows> rows,
-                                               std::function<uint64_t(uint64_t)> source);
+                                               std::function<uint64_t(uint64_t)> source,
+                                               std::span<const std::byte> stored);
 
 }  // namespace weft

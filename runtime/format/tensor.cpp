@@ -185,8 +185,6 @@ void to_float(const TensorView& tensor, uint64_t first, std::span<float> out) {
       for (size_t i = 0; i < out.size(); ++i) out[i] = bfloat16_to_float(load16(bytes + (first + i) * 2));
       break;
     case DType::u8:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = std::to_integer<uint8_t>(bytes[first + i]);
-      break;
     case DType::i8:
     case DType::i32:
     case DType::i64:

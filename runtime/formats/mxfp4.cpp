@@ -4,8 +4,7 @@
 namespace weft {
 namespace {
 
-// The second type makes no matrices: tensors_experts.cpp makes MXFP4 of it.
-constexpr DType kFrom[] = {DType::mxfp4, DType::u8};
+constexpr DType kFrom[] = {DType::mxfp4};
 
 uint64_t row_bytes(uint32_t blocks) { return blocks * 16ull + (blocks + 1ull) / 2 * 4; }
 

@@ -88,7 +88,7 @@ const TensorView& Tensors::head_part(std::string_view role, int layer, uint64_t 
                                      uint32_t of) {
   const TensorView& tensor = need(role, layer, {rows * of, cols});
   if (tensor.rows)
-    return in_order(tensor, rows, [each = rows / config_.heads.heads, number, of](uint64_t row) {
+    return in_order(tensor, rows, number * rows, [each = rows / config_.heads.heads, number, of](uint64_t row) {
       return (row / each * of + number) * each + row % each;
     });
   const uint64_t heads = config_.heads.heads, size = tensor.bytes.size() / (heads * of);
@@ -137,12 +137,16 @@ const TensorView& Tensors::in_place(const TensorView& tensor, std::vector<uint64
   return made.view;
 }
 
-// `rows` rows of a quantised matrix in another order: row i is source(i).
-const TensorView& Tensors::in_order(const TensorView& tensor, uint64_t rows, std::function<uint64_t(uint64_t)> source) {
+// A matrix of `rows` rows of a quantised tensor: row i is source(i). Reports count the bytes of as many rows from
+// `first` on for it.
+const TensorView& Tensors::in_order(const TensorView& tensor, uint64_t rows, uint64_t first,
+                                    std::function<uint64_t(uint64_t)> source) {
+  const uint64_t cols = tensor.shape.back(), all = element_count(tensor.shape) / cols;
+  const std::span<const std::byte> stored = tensor.rows->stored();
+  const uint64_t begin = stored.size() * first / all, end = stored.size() * (first + rows) / all;
   Made& made = made_.emplace_back();
-  made.view = tensor;
-  made.view.shape[0] = rows;
-  made.view.rows = reordered(tensor.rows, std::move(source));
+  made.view = {tensor.name, tensor.dtype, {rows, cols}, {}};
+  made.view.rows = reordered(tensor.rows, std::move(source), stored.subspan(begin, end - begin));
   return made.view;
 }
 
@@ -160,7 +164,7 @@ std::vector<std::byte> transposed(const TensorView& tensor) {
 const TensorView& Tensors::by_part(const TensorView& tensor) {
   if (tensor.rows) {
     const uint64_t all = config_.heads.heads, each = tensor.shape[0] / (all * 3);
-    return in_order(tensor, tensor.shape[0], [all, each](uint64_t row) {
+    return in_order(tensor, tensor.shape[0], 0, [all, each](uint64_t row) {
       const uint64_t part = row / (each * all), head = row / each % all;
       return (head * 3 + part) * each + row % each;
     });

@@ -80,7 +80,8 @@ class Tensors {
   const TensorView& made_expert(const Part& part, int layer, uint32_t number, uint32_t count, uint64_t cols,
                                 bool as_stored);
   const TensorView& in_place(const TensorView& tensor, std::vector<uint64_t> shape, std::vector<std::byte> bytes);
-  const TensorView& in_order(const TensorView& tensor, uint64_t rows, std::function<uint64_t(uint64_t)> source);
+  const TensorView& in_order(const TensorView& tensor, uint64_t rows, uint64_t first,
+                             std::function<uint64_t(uint64_t)> source);
   const TensorView& by_part(const TensorView& tensor);
 
   const ModelFile& file_;

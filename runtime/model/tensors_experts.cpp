@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "format/quants.h"
 #include "model/tensors.h"
 
 namespace weft {
@@ -12,14 +11,6 @@ namespace {
 std::string with_number(std::string name, uint32_t number) {
   const size_t at = name.find('#');
   return at == name.npos ? name : name.replace(at, 1, std::to_string(number));
-}
-
-// A block of MXFP4 as GGUF has it: the scale, then the numbers, of which the first sixteen are the lower halves of the
-// bytes. Folders have neighbours in a byte.
-void write_mxfp4(std::byte scale, const std::byte* pairs, std::byte* block) {
-  const auto number = [&](uint32_t e) { return pairs[e / 2] >> (e % 2 * 4) & std::byte{15}; };
-  *block++ = scale;
-  for (uint32_t e = 0; e < 16; ++e) block[e] = number(e) | number(e + 16) << 4;
 }
 
 }  // namespace
@@ -66,48 +57,29 @@ const TensorView& Tensors::made_expert(const Part& part, int layer, uint32_t num
   const std::string base = tensor_name(file_.kind, *config_.traits, part.role, layer, "");
   const std::string name = base + "[" + std::to_string(number) + "]";
   const uint64_t rows = part.rows * part.of;  // of the tensor
-  constexpr uint64_t kBlock = 32, kPairs = kBlock / 2;
-  Made& made = made_.emplace_back();
-  const auto of_expert = [&](const TensorView& all, std::vector<std::byte>& read) {
-    const uint64_t bytes = all.bytes.size() / count;
-    const TensorView own = {name, all.dtype, {bytes}, all.bytes.subspan(number * bytes, bytes)};
-    return as_stored ? own.bytes : file_.read(own, read).bytes;
-  };
-  std::vector<std::byte> read, read_scales;
-  if (look_up(base + "_blocks")) {
-    const std::vector<uint64_t> scales_shape = {count, rows, cols / kBlock};
-    std::vector<uint64_t> blocks_shape = scales_shape;
-    blocks_shape.push_back(kPairs);
-    const TensorView& blocks = need_named(base + "_blocks", blocks_shape);
-    const TensorView& scales = need_named(base + "_scales", scales_shape);
-    for (const TensorView* one : {&blocks, &scales})
-      if (one->dtype != DType::u8 || cols % kBlock != 0)
-        throw Error(Code::bad_file,
-                    "tensor '" + one->name + "' is " + weft::name(one->dtype) + " for rows of " + std::to_string(cols) +
-                        " numbers, expected U8 and a multiple of 32",
-                    file_.path.string());
-    const std::span<const std::byte> pairs = of_expert(blocks, read), own_scales = of_expert(scales, read_scales);
-    made.view = {name, DType::mxfp4, {part.rows, cols}, pairs.first(pairs.size() / part.of)};
-    if (as_stored) return made.view;
-    const uint64_t row_blocks = cols / kBlock, size = block_bytes(DType::mxfp4);
-    made.bytes.resize(part.rows * row_blocks * size);
-    for (uint64_t row = 0; row < part.rows; ++row)
-      for (uint64_t b = 0; b < row_blocks; ++b) {
-        const uint64_t from = (row * part.of + part.number) * row_blocks + b;
-        write_mxfp4(own_scales[from], &pairs[from * kPairs], &made.bytes[(row * row_blocks + b) * size]);
-      }
-  } else {
-    const TensorView& all = need_named(base, {count, cols, rows});
-    const std::span<const std::byte> stored = of_expert(all, read);
-    made.view = {name, all.dtype, {part.rows, cols}, stored.first(stored.size() / part.of)};
-    if (as_stored) return made.view;
-    const uint64_t size = stored.size() / (rows * cols);
-    made.bytes.resize(stored.size() / part.of);
-    for (uint64_t row = 0; row < part.rows; ++row)
-      for (uint64_t col = 0; col < cols; ++col)
-        std::memcpy(&made.bytes[(row * cols + col) * size], &stored[(col * rows + row * part.of + part.number) * size],
-                    size);
+  // A quantised one is not transposed.
+  if (const TensorView* const quantised = look_up(base); quantised && quantised->rows) {
+    const TensorView& all = need_named(base, {count, rows, cols});
+    const uint64_t first = number * rows;
+    in_order(all, part.rows, first,
+             [first, of = part.of, which = part.number](uint64_t row) { return first + row * of + which; });
+    made_.back().view.name = name;
+    return made_.back().view;
   }
+  const TensorView& all = need_named(base, {count, cols, rows});
+  const uint64_t bytes = all.bytes.size() / count;
+  const TensorView own = {name, all.dtype, {bytes}, all.bytes.subspan(number * bytes, bytes)};
+  Made& made = made_.emplace_back();
+  made.view = {name, all.dtype, {part.rows, cols}, own.bytes.first(bytes / part.of)};
+  if (as_stored) return made.view;
+  std::vector<std::byte> read;
+  const std::span<const std::byte> stored = file_.read(own, read).bytes;
+  const uint64_t size = bytes / (rows * cols);
+  made.bytes.resize(bytes / part.of);
+  for (uint64_t row = 0; row < part.rows; ++row)
+    for (uint64_t col = 0; col < cols; ++col)
+      std::memcpy(&made.bytes[(row * cols + col) * size], &stored[(col * rows + row * part.of + part.number) * size],
+                  size);
   made.view.bytes = made.bytes;
   return made.view;
 }

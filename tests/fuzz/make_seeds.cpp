@@ -91,6 +91,8 @@ void write_quantised_folders(const fs::path& folder) {
                   weft::le(uint64_t{32}) + weft::le(uint64_t{64}));
   write_quantised(folder, "fp8", {{"quant_method", "fp8"}, {"weight_block_size", {24, 48}}},
                   {{"a.weight", "F8_E4M3", {32, 64}, 2048}, {"a.weight_scale_inv", "F32", {2, 2}, 16}});
+  write_quantised(folder, "mxfp4", {{"quant_method", "mxfp4"}},
+                  {{"a_blocks", "U8", {2, 3, 2, 16}, 192}, {"a_scales", "U8", {2, 3, 2}, 12}});
   const std::string state = R"({"shape": [32, 64], "blocksize": 64, "nested_blocksize": 16, "nested_offset": 0.5})";
   write_quantised(folder, "bitsandbytes", {{"quant_method", "bitsandbytes"}},
                   {{"a.weight", "U8", {1024, 1}, 1024},

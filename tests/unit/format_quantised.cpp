@@ -36,8 +36,9 @@ uint32_t crc32(std::span<const std::byte> bytes) {
 // A folder of the goldens, whose files a test may change.
 class Changed {
  public:
-  explicit Changed(const std::string& name) : config(json::parse(text_of(golden(name) / "config.json"))) {
-    const std::string file = text_of(golden(name) / "model.safetensors");
+  explicit Changed(const char* name) : Changed(golden(name)) {}
+  explicit Changed(const fs::path& from) : config(json::parse(text_of(from / "config.json"))) {
+    const std::string file = text_of(from / "model.safetensors");
     uint64_t length = 0;
     std::memcpy(&length, file.data(), sizeof length);
     const json header = json::parse(file.substr(8, length));
@@ -293,6 +294,44 @@ TEST(Quantised, NamesThePartOfCompressedTensorsThatIsWrong) {
     EXPECT_TRUE(folder.open().find(kUp + ".weight")->rows);
     folder.set(kUp + ".weight_scale", 0, std::numeric_limits<float>::infinity());
     folder.refuse({kUp + ".weight_scale has the scale inf of block (0, 0)"});
+  }
+}
+
+// gpt-oss's folder has the numbers of the GGUF file beside it. Its gates alternate with what they gate.
+TEST(Quantised, HasTheNumbersOfExperts) {
+  const fs::path path = source_folder() / "tests/model/golden/gpt-oss-mxfp4";
+  const ModelFile folder = open_model(path), gguf = open_model(path / "model.gguf");
+  const TensorView &both = *folder.find("model.layers.0.mlp.experts.gate_up_proj"),
+                   &gates = *gguf.find("blk.0.ffn_gate_exps.weight"), &ups = *gguf.find("blk.0.ffn_up_exps.weight");
+  ASSERT_EQ(both.dtype, DType::mxfp4);
+  ASSERT_EQ(both.shape, (std::vector<uint64_t>{gates.shape[0], 2 * gates.shape[1], gates.shape[2]}));
+  const std::vector<float> own = floats_of(both), gate = floats_of(gates), up = floats_of(ups);
+  const uint64_t columns = gates.shape[2];
+  for (size_t i = 0; i < own.size(); ++i) {
+    const uint64_t row = i / columns;
+    const std::vector<float>& want = row % 2 == 0 ? gate : up;
+    ASSERT_EQ(own[i], want[row / 2 * columns + i % columns]) << i;
+  }
+}
+
+TEST(Quantised, NamesThePartOfMxfp4ThatIsWrong) {
+  const fs::path path = source_folder() / "tests/model/golden/gpt-oss-mxfp4";
+  const std::string down = "model.layers.0.mlp.experts.down_proj";
+  {
+    Changed folder(path);
+    folder.tensors.erase(down + "_scales");
+    folder.refuse({"the tensor " + down + "_scales is missing"});
+  }
+  {
+    Changed folder(path);
+    std::vector<uint64_t>& shape = folder.tensors.at(down + "_blocks").shape;
+    shape = {shape[0], shape[1], shape[2] * 2, 8};
+    folder.refuse({"model.safetensors: tensor " + down + "_blocks is U8 of the shape", "expected U8 and (experts"});
+  }
+  {
+    Changed folder(path);
+    std::swap(folder.tensors.at(down + "_scales").shape[0], folder.tensors.at(down + "_scales").shape[1]);
+    folder.refuse({down + "_scales has the shape", "expected"});
   }
 }
 

@@ -89,8 +89,7 @@ void QuantisedFolder::finish() {
     if (const auto made = made_.find(i); made != made_.end()) {
       kept.push_back(std::move(made->second));
     } else if (!used_.contains(tensor.name)) {
-      const bool mxfp4 = tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales");
-      if (is_raw(tensor.dtype) && !(tensor.dtype == DType::u8 && mxfp4))
+      if (is_raw(tensor.dtype))
         throw Error(Code::unsupported,
                     "not supported yet: " + std::string(name(tensor.dtype)) + " in tensor " + printable(tensor.name),
                     file_of(tensor), "no quantised matrix has such a part");
@@ -115,7 +114,9 @@ void read_quantised(ModelFile& model) {
     read_fp8(folder, config);
   else if (method == "bitsandbytes")
     read_bitsandbytes(folder, config);
-  else if (method != "mxfp4")  // its tensors say what they are: model/tensors_experts.cpp
+  else if (method == "mxfp4")
+    read_mxfp4(folder, config);
+  else
     throw Error(
         Code::unsupported, "not supported: weights quantised by '" + printable(method) + "'", config.place(),
         "Weft reads gptq, awq, compressed-tensors, fp8, bitsandbytes and mxfp4; or take the model's F32, F16 or "

@@ -58,5 +58,6 @@ void read_awq(QuantisedFolder& folder, const JsonObject& config);
 void read_compressed(QuantisedFolder& folder, const JsonObject& config);
 void read_fp8(QuantisedFolder& folder, const JsonObject& config);
 void read_bitsandbytes(QuantisedFolder& folder, const JsonObject& config);
+void read_mxfp4(QuantisedFolder& folder, const JsonObject& config);
 
 }  // namespace weft
