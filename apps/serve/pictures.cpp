@@ -64,8 +64,7 @@ void set_prompt(api::Session& session, const std::vector<std::uint32_t>& ids, co
     while (i < ids.size() && ids[i] < WEFT_SOFT_TOKEN) ++i;
     parts.push_back({&ids[begin], nullptr, i - begin});
   }
-  api::detail::check(
-      [&](weft_error* error) { return weft_session_prompt_parts(session.get(), parts.data(), parts.size(), error); });
+  api::prompt_images(session, parts, images);
 }
 
 void Pictures::place(CompletionRequest& request, std::size_t context, const std::function<void()>& check_wanted) {

@@ -76,8 +76,13 @@ std::vector<std::uint32_t> ids_with_images(const api::Model& model, const std::s
                                            std::size_t images) {
   std::vector<std::uint32_t> ids = model.tokenize(text, true, true);
   if (std::count(ids.begin(), ids.end(), token) > 0) return ids;
+  std::string place = "<image>";
+  for (const char* const other : {"<start_of_image>", "<|vision_start|><|image_pad|><|vision_end|>"}) {
+    const std::vector<std::uint32_t> own = model.tokenize(other, false, true);
+    if (std::count(own.begin(), own.end(), token) > 0) place = other;
+  }
   std::string places;
-  for (std::size_t i = 0; i < images; ++i) places += "<image>";
+  for (std::size_t i = 0; i < images; ++i) places += place;
   return model.tokenize(places + text, true, true);
 }
 

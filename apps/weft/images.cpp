@@ -4,9 +4,9 @@ namespace weft::cli {
 
 void add_image_options(CLI::App* command, ImageArgs& args) {
   command
-      ->add_option(
-          "--image", args.files,
-          "PNG or JPEG file that the prompt shows, for models such as SmolVLM and Gemma 3; may be given several times")
+      ->add_option("--image", args.files,
+                   "PNG or JPEG file that the prompt shows, for models such as SmolVLM, Gemma 3 and Qwen3-VL; may be "
+                   "given several times")
       ->type_name("FILE")
       ->allow_extra_args(false);
   command

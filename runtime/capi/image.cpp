@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "capi/handles.h"
+#include "capi/soft.h"
 #include "model/image_encoder.h"
 
 using namespace weft;
@@ -12,6 +13,7 @@ using namespace weft::capi;
 namespace {
 
 constexpr const char *kImage = "<image>", *kGemmaBegin = "<start_of_image>", *kGemmaEnd = "<end_of_image>";
+constexpr const char *kQwenBegin = "<|vision_start|>", *kQwenRow = "<|image_pad|>";
 constexpr uint32_t kRow = SOFT_ID;  // stands for a row among a picture's ids
 
 // The id of a text that is one control token.
@@ -45,8 +47,13 @@ struct weft_image_encoder : DeviceUser {
     const Model& text = model->model;
     const ModelFile file = open_image_model(path);
     const ImageConfig config = read_image_config(file);
-    token = image_token(model->tokenizer, config.pooled ? kGemmaBegin : kImage);
-    if (config.pooled) image_token(model->tokenizer, kGemmaEnd);
+    const bool pooled = config.kind == ImageKind::pooled, merged = config.kind == ImageKind::merged;
+    token = image_token(model->tokenizer, merged ? kQwenRow : pooled ? kGemmaBegin : kImage);
+    if (pooled) image_token(model->tokenizer, kGemmaEnd);
+    if (merged && (text.config.grid_token != image_token(model->tokenizer, kQwenBegin) ||
+                   text.config.deepstack != config.deepstack.size()))
+      throw Error(Code::invalid_argument, "the model's pictures are not this encoder's", path.string(),
+                  "give the encoder that belongs to the model");
     if (config.text_width != text.config.width)
       throw Error(Code::invalid_argument,
                   "the encoder's rows have " + std::to_string(config.text_width) + " numbers, the model's " +
@@ -72,6 +79,8 @@ struct weft_image {
   std::vector<uint32_t> ids;  // of its text, and kRow where a row stands
   std::vector<float> rows;
   std::vector<weft_prompt_part> parts;
+  PictureGrid grid;              // of the one part of Qwen3-VL; else without tokens
+  std::vector<float> deepstack;  // as PromptPart has it
 };
 
 // The ids of a picture in a prompt. Gemma 3's were trained with tokens of their own before and after the rows, whatever
@@ -79,7 +88,7 @@ struct weft_image {
 static std::vector<uint32_t> picture_ids(const weft_image_encoder& encoder, const Tiles& tiles) {
   const Tokenizer& tokenizer = encoder.model->tokenizer;
   const ImageConfig& config = encoder.images->config;
-  if (!config.pooled) {
+  if (config.kind == ImageKind::joined) {
     std::vector<uint32_t> ids = tokenizer.encode(picture_text(tiles, config.rows_per_tile()), Special::parse);
     std::ranges::replace(ids, encoder.token, kRow);
     return ids;
@@ -111,10 +120,14 @@ static std::unique_ptr<weft_image> encode(weft_image_encoder& encoder, std::span
   const ImageConfig& config = encoder.images->config;
   const Tiles tiles = split_picture(decode_picture(file, place), config.pictures);
   auto image = std::make_unique<weft_image>();
-  image->ids = picture_ids(encoder, tiles);
-  for (const Picture& tile : tiles.pictures) {
-    const std::vector<float> rows = on_device.encode(patches_of(tile, config.pictures, config.patch));
-    image->rows.insert(image->rows.end(), rows.begin(), rows.end());
+  if (config.kind != ImageKind::merged) image->ids = picture_ids(encoder, tiles);
+  for (const Picture& picture : tiles.pictures) {
+    EncodedTile tile = on_device.encode(picture);
+    image->rows.insert(image->rows.end(), tile.rows.begin(), tile.rows.end());
+    if (config.kind != ImageKind::merged) continue;
+    image->grid = {tile.height, tile.width};
+    image->deepstack = std::move(tile.deepstack);
+    image->ids.assign(size_t{tile.height} * tile.width, kRow);  // the template writes what is around them
   }
   make_parts(*image, config.text_width);
   return image;
@@ -162,5 +175,26 @@ weft_status weft_image_parts(const weft_image* image, weft_prompt_part* parts, s
     std::copy_n(image->parts.begin(), std::min(capacity, image->parts.size()), parts);
     *count = image->parts.size();
     if (tokens) *tokens = image->ids.size();
+  });
+}
+
+weft_status weft_session_prompt_images(weft_session* session, const weft_prompt_part* parts, size_t count,
+                                       const weft_image* const* images, size_t image_count, weft_error* error) {
+  return guard(error, [&] {
+    require(session && (parts || count == 0) && (images || image_count == 0), "session, parts or images", "it is NULL");
+    const InUse use(session);
+    std::vector<PromptPart> list = prompt_parts_of(*session, std::span(parts, count));
+    for (const weft_image* image : std::span(images, image_count)) {
+      require(image, "images", "one is NULL");
+      if (image->grid == PictureGrid()) continue;
+      for (PromptPart& part : list) {
+        if (part.rows.data() != image->rows.data()) continue;
+        require(part.rows.size() == image->rows.size(), "parts", "one has some of an image's rows");
+        part.grid = image->grid;
+        part.deepstack = image->deepstack;
+      }
+    }
+    session->session.prompt_parts(list);
+    session->begin_answer();
   });
 }

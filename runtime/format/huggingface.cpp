@@ -1,5 +1,6 @@
 #include "format/huggingface.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -211,13 +212,20 @@ void name_gemma3_image(ModelFile& model) {
   }
 }
 
+// Names of the encoder's tensors begin so.
+std::vector<std::string_view> image_prefixes(const JsonValue& config) {
+  if (is_qwen3_vl(config)) return {"model.visual."};
+  return {"model.vision_model.", "model.connector."};
+}
+
 void keep_image(ModelFile& model) {
   if (!reads_images(model.metadata))
     throw Error(Code::unsupported, "the model has no encoder of pictures that Weft can run", model.path.string(),
-                "Weft runs those of Idefics3, SmolVLM and Gemma 3");
+                "Weft runs those of Idefics3, SmolVLM, Gemma 3 and Qwen3-VL");
   if (is_gemma3(model.metadata)) name_gemma3_image(model);
-  std::erase_if(model.tensors, [](const TensorView& tensor) {
-    return !tensor.name.starts_with("model.vision_model.") && !tensor.name.starts_with("model.connector.");
+  const std::vector<std::string_view> prefixes = image_prefixes(model.metadata);
+  std::erase_if(model.tensors, [&](const TensorView& tensor) {
+    return std::ranges::none_of(prefixes, [&](std::string_view prefix) { return tensor.name.starts_with(prefix); });
   });
   model.preprocessor = read_object_if_there(model.path / "preprocessor_config.json");
   if (!model.preprocessor.is_null()) return;

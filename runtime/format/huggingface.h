@@ -11,8 +11,8 @@ namespace weft {
 // Halves of a model that reads texts and pictures.
 enum class Half { text, image };
 
-// Opens config.json and its neighbours; ModelFile::index is left empty. For a model of Idefics3, SmolVLM or Gemma 3
-// only one half; the half for text looks like the folder of its text model alone. Throws as open_model, and
+// Opens config.json and its neighbours; ModelFile::index is left empty. For a model of Idefics3, SmolVLM, Gemma 3 or
+// Qwen3-VL only one half; the half for text looks like the folder of its text model alone. Throws as open_model, and
 // Error(unsupported) for a model without a half for images.
 ModelFile open_huggingface(const std::filesystem::path& folder, Half half = Half::text);
 

@@ -79,9 +79,9 @@ struct ModelFile {
 ModelFile open_model(const std::filesystem::path& path);
 // Opens a GGUF file that is mapped. Throws as above.
 ModelFile open_model(MappedFile file);
-// Opens the image encoder of a Hugging Face folder of Idefics3, SmolVLM or Gemma 3 (open_model opens only the text
-// model of such a folder), or of a GGUF file ("mmproj"). Throws as open_model, and Error(unsupported) without an image
-// encoder.
+// Opens the image encoder of a Hugging Face folder of Idefics3, SmolVLM, Gemma 3 or Qwen3-VL (open_model opens only the
+// text model of such a folder), or of a GGUF file ("mmproj"). Throws as open_model, and Error(unsupported) without an
+// image encoder.
 ModelFile open_image_model(const std::filesystem::path& path);
 
 // The shards of a parsed model.safetensors.index.json, tensor name -> file name, each a plain name that cannot leave

@@ -37,6 +37,7 @@ Picture upright(Picture picture, int orientation);
 enum class ResizeFilter {
   lanczos,  // with three lobes
   bilinear,
+  bicubic,
 };
 
 // The picture in another size: the numbers of Pillow's resize. Both sizes are at least 1.

@@ -15,6 +15,13 @@ constexpr double kLobes = 3;  // of Lanczos' filter
 double sinc(double x) { return x == 0 ? 1 : std::sin(x * std::numbers::pi) / (x * std::numbers::pi); }
 
 double lanczos(double x) { return x >= -kLobes && x < kLobes ? sinc(x) * sinc(x / kLobes) : 0; }
+// Keys' kernel with a = -1/2.
+double cubic(double x) {
+  constexpr double a = -0.5;
+  x = std::abs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
 double triangle(double x) { return std::max(1 - std::abs(x), 0.0); }
 
 // The pixels that one new pixel is made of, and their weights.
@@ -24,9 +31,9 @@ struct Window {
 };
 
 std::vector<Window> windows(uint32_t from, uint32_t to, ResizeFilter filter) {
-  const bool sharp = filter == ResizeFilter::lanczos;
+  const bool sharp = filter == ResizeFilter::lanczos, smooth = filter == ResizeFilter::bicubic;
   const double scale = static_cast<double>(from) / to, stretch = std::max(scale, 1.0);
-  const double reach = (sharp ? kLobes : 1) * stretch;
+  const double reach = (sharp ? kLobes : smooth ? 2 : 1) * stretch;
   std::vector<Window> all(to);
   for (uint32_t i = 0; i < to; ++i) {
     const double center = (i + 0.5) * scale;
@@ -36,7 +43,7 @@ std::vector<Window> windows(uint32_t from, uint32_t to, ResizeFilter filter) {
     double sum = 0;
     for (uint32_t x = first; x < last; ++x) {
       const double distance = (static_cast<double>(x) - center + 0.5) * (1 / stretch);
-      weights.push_back(sharp ? lanczos(distance) : triangle(distance));
+      weights.push_back(sharp ? lanczos(distance) : smooth ? cubic(distance) : triangle(distance));
       sum += weights.back();
     }
     all[i].first = first;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+
 namespace weft {
 namespace {
 
@@ -56,9 +58,35 @@ Picture crop(const Picture& picture, uint32_t left, uint32_t top, uint32_t side)
 
 }  // namespace
 
+// As smart_resize of Transformers' Qwen2VLImageProcessor, whose round() takes the even one of two neighbours.
+std::pair<uint32_t, uint32_t> stepped_size(uint32_t width, uint32_t height, const PictureSettings& settings) {
+  if (std::max(width, height) > 200 * uint64_t{std::min(width, height)})
+    throw Error(Code::unsupported,
+                "a picture of " + std::to_string(width) + " x " + std::to_string(height) +
+                    " pixels: one side is more than 200 times as long as the other",
+                "picture");
+  const double step = settings.step, pixels = static_cast<double>(width) * height;
+  const auto most = static_cast<double>(settings.most_pixels), least = static_cast<double>(settings.least_pixels);
+  double w = std::nearbyint(width / step), h = std::nearbyint(height / step);
+  if (const double all = w * h * step * step; all > most) {
+    const double shrink = std::sqrt(pixels / most);
+    w = std::max(1.0, std::floor(width / shrink / step));
+    h = std::max(1.0, std::floor(height / shrink / step));
+  } else if (all < least) {
+    const double grow = std::sqrt(least / pixels);
+    w = std::ceil(width * grow / step);
+    h = std::ceil(height * grow / step);
+  }
+  return {static_cast<uint32_t>(w * step), static_cast<uint32_t>(h * step)};
+}
+
 Tiles split_picture(const Picture& picture, const PictureSettings& settings) {
   const uint32_t tile = settings.tile;
   if (settings.square) return {0, 0, {resize_picture(picture, tile, tile, ResizeFilter::bilinear)}};
+  if (settings.step > 0) {
+    const auto [width, height] = stepped_size(picture.width, picture.height, settings);
+    return {0, 0, {resize_picture(picture, width, height, ResizeFilter::bicubic)}};
+  }
   const Size first = first_size(picture, settings.longest_edge);
   Picture sized = resize_picture(picture, first.width, first.height);
   Tiles tiles;

@@ -97,6 +97,8 @@ constexpr LayerKind kSiglip = with_biases({.norm = NormKind::layer,
                                            .positions = Positions::learned,
                                            .gated = false,
                                            .activation = Activation::gelu_tanh});
+constexpr LayerKind kQwen3VlImage =
+    with_biases({.norm = NormKind::layer, .sees_all = true, .gated = false, .activation = Activation::gelu_tanh});
 constexpr LayerKind whisper(bool decoder) {
   LayerKind kind = with_biases({.norm = NormKind::layer,
                                 .sees_all = !decoder,
@@ -157,6 +159,15 @@ constexpr Family kGemma3ImageFamily = {.architecture = "clip",
                                        .names = kGemma3ImageNames,
                                        .gguf_names = kGemma3ImageGguf,
                                        .transposed_output = true};
+
+constexpr Family kQwen3VlImageFamily = {.architecture = "clip",
+                                        .model_type = "qwen3_vl",
+                                        .layer_kind = kQwen3VlImage,
+                                        .prefix = "model.visual.",
+                                        .layers = "blocks.",
+                                        .gguf_layers = "v.blk.",
+                                        .names = kQwen3VlImageNames,
+                                        .gguf_names = kQwen3VlImageGguf};
 
 constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent, .experts = true},
@@ -462,12 +473,19 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
               "Weft runs " + all);
 }
 
-const Family& image_family(bool gemma3) { return gemma3 ? kGemma3ImageFamily : kImageFamily; }
+const Family& image_family(ImageKind kind) {
+  if (kind == ImageKind::merged) return kQwen3VlImageFamily;
+  return kind == ImageKind::pooled ? kGemma3ImageFamily : kImageFamily;
+}
 
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer,
                         std::string_view what) {
   std::string name;
-  if (kind == ModelFile::Kind::gguf) {
+  if (role.starts_with("deepstack_")) {
+    const bool gguf = kind == ModelFile::Kind::gguf;
+    name = (gguf ? "v.deepstack." : std::string(family.prefix) + "deepstack_merger_list.") + std::to_string(layer) +
+           "." + std::string(stem({gguf ? family.gguf_names : family.names}, role));
+  } else if (kind == ModelFile::Kind::gguf) {
     if (layer >= 0) name += std::string(family.gguf_layers) + std::to_string(layer) + ".";
     name += stem({family.gguf_names}, role);
   } else {

@@ -111,8 +111,9 @@ std::span<const Family> all_families();
 const Family& find_family(ModelFile::Kind kind, const std::string& name, const std::string& place);
 
 // The image encoders: SigLIP's (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training") with the ends of
-// Idefics3 and SmolVLM, or those of Gemma 3. Static; find_family does not know them.
-const Family& image_family(bool gemma3);
+// Idefics3 and SmolVLM, or those of Gemma 3, and Qwen3-VL's. Static; find_family does not know them.
+enum class ImageKind { joined, pooled, merged };
+const Family& image_family(ImageKind kind);
 
 // The file's name for a tensor. role: "token_embd", "token_embd_norm", "token_types", "position_embd", "output_norm" or
 // "output"; of a layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm",
@@ -129,7 +130,9 @@ const Family& image_family(bool gemma3);
 // them "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp" and, for its gate, "ffn_gate_inp_shexp"; "attn_sinks"; of a
 // masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias". The image
 // encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, "soft_norm" for Gemma 3's norm of pooled
-// states, and "output" for the projection to the width of the text model. An encoder of sound has "conv1" and "conv2"
+// states, and "output" for the projection to the width of the text model; Qwen3-VL's in place of these has "merger_up"
+// and "merger_down", and with the number of a layer "deepstack_norm", "deepstack_up" and "deepstack_down" (in Hugging
+// Face's names the number counts these mergers alone). An encoder of sound has "conv1" and "conv2"
 // before its layers.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");

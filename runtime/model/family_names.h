@@ -249,6 +249,23 @@ inline constexpr TensorName kSiglipGguf[] = {{"patch_embd", "v.patch_embd"},
                                              {"attn_norm", "ln1"},
                                              {"attn_output", "attn_out"},
                                              {"ffn_norm", "ln2"}};
+inline constexpr TensorName kQwen3VlImageNames[] = {
+    {"patch_embd", "patch_embed.proj"}, {"position_embd", "pos_embed"},       {"output_norm", "merger.norm"},
+    {"merger_up", "merger.linear_fc1"}, {"merger_down", "merger.linear_fc2"}, {"deepstack_norm", "norm"},
+    {"deepstack_up", "linear_fc1"},     {"deepstack_down", "linear_fc2"},     {"attn_norm", "norm1"},
+    {"attn_qkv", "attn.qkv"},           {"attn_output", "attn.proj"},         {"ffn_norm", "norm2"},
+    {"ffn_up", "mlp.linear_fc1"},       {"ffn_down", "mlp.linear_fc2"}};
+inline constexpr TensorName kQwen3VlImageGguf[] = {{"patch_embd", "v.patch_embd"},
+                                                   {"position_embd", "v.position_embd"},
+                                                   {"output_norm", "v.post_ln"},
+                                                   {"merger_up", "mm.0"},
+                                                   {"merger_down", "mm.2"},
+                                                   {"deepstack_norm", "norm"},
+                                                   {"deepstack_up", "fc1"},
+                                                   {"deepstack_down", "fc2"},
+                                                   {"attn_norm", "ln1"},
+                                                   {"attn_output", "attn_out"},
+                                                   {"ffn_norm", "ln2"}};
 inline constexpr TensorName kGemma3ImageNames[] = {{"patch_embd", "embeddings.patch_embedding"},
                                                    {"position_embd", "embeddings.position_embedding"},
                                                    {"output_norm", "post_layernorm"},

@@ -7,14 +7,18 @@
 namespace weft {
 
 // A tile becomes side * side patches, each a token of the network; shuffle * shuffle neighbouring tokens become a row.
+// With merged rows, tiles have any number of patches that is a multiple of `shuffle` on both sides.
 struct ImageConfig {
-  Config network;  // width, layers, heads; its context is the patches of a tile
+  Config network;  // width, layers, heads; its context is the patches of a tile, or the most
   PictureSettings pictures;
-  uint32_t patch = 0;       // pixels of its side
-  uint32_t side = 0;        // patches in a row of a tile
-  uint32_t shuffle = 0;     // patches in a row of those that are joined
-  bool pooled = false;      // Gemma 3: their states are averaged and normed, not joined
-  uint32_t text_width = 0;  // of the rows
+  uint32_t patch = 0;    // pixels of its side
+  uint32_t side = 0;     // patches in a row of a tile
+  uint32_t shuffle = 0;  // patches in a row of those that are joined
+  // Gemma 3: their states are averaged and normed (pooled), not joined. Qwen3-VL: a feed-forward merges them.
+  ImageKind kind = ImageKind::joined;
+  uint32_t position_side = 0;            // merged: of the square of learned positions, in patches
+  std::vector<uint32_t> deepstack = {};  // merged: layers after which states become rows, ascending
+  uint32_t text_width = 0;               // of the rows
 
   uint32_t rows_per_tile() const { return side / shuffle * (side / shuffle); }
 };

@@ -1,12 +1,13 @@
 // Turns tiles of pictures into rows that a text model reads as soft tokens: a vision transformer (Dosovitskiy et al.
 // 2020; SigLIP's, Zhai et al. 2023), then neighbouring patches as one (pixel shuffle, Shi et al. 2016, the other way
-// round) or as their mean (Gemma 3), projected to the text model's width.
+// round), as their mean (Gemma 3), or as a feed-forward merges them (Qwen3-VL), with the text model's width.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "image/picture.h"
 #include "model/encoder.h"
 #include "model/image_config.h"
 
@@ -25,34 +26,35 @@ struct ImageModel {
 std::unique_ptr<const ImageModel> load_image_model(const std::shared_ptr<Device>& device, const ModelFile& file,
                                                    const DeviceFormats& formats);
 
+// What a text model reads for a tile.
+struct EncodedTile {
+  uint32_t height = 0, width = 0;  // rows of the grid that they are, and rows in each of these
+  std::vector<float> rows;         // (height, width, text_width)
+  std::vector<float> deepstack;    // merged: (ImageConfig::deepstack, height, width, text_width)
+};
+
 // One thread at a time. The model outlives it.
 class ImageEncoder {
  public:
   explicit ImageEncoder(const ImageModel& model);
+  ~ImageEncoder();
 
-  // patches: of one tile, as patches_of has them. Returns rows (rows_per_tile, text_width).
-  std::vector<float> encode(std::span<const float> patches);
+  // Encodes a picture that split_picture made. Throws Error(invalid_argument) for one of other sides.
+  EncodedTile encode(const Picture& tile);
   uint64_t bytes() const;
 
  private:
-  void record_embed(Recorder& r) const;
-  void join_neighbours();
-  void pool_neighbours();
+  struct Passes;
+  struct Grid {
+    uint32_t height, width;  // in patches
+  };
+  void write_positions(const Grid& grid);
+  void join_neighbours(const Grid& grid);
+  void pool_neighbours(const Grid& grid);
+  std::vector<float> project(const PatchMerger* merger, uint32_t rows);
 
   const ImageModel& model_;
-  uint32_t tokens_, rows_;  // of a tile, in whole chunks
-  ActivationBuffers activations_;
-  ContextState cache_;
-  StepBuffers step_;
-  Buffer pixels_;  // (tokens, pixels of a patch)
-  Buffer states_;  // (tokens, width)
-  Buffer joined_;  // (rows, width * neighbours), or (rows, width)
-  Buffer normed_;  // (rows, width), if they are pooled
-  Buffer result_;  // (rows, text_width)
-  CommandPool pool_;
-  std::vector<CommandBuffer> body_;
-  CommandBuffer end_;
-  SubmissionQueue queue_;
+  std::unique_ptr<Passes> passes_;  // of the last tile's number of patches
 };
 
 }  // namespace weft

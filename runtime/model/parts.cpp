@@ -229,12 +229,17 @@ Pieces Parts::softmaxes(SoftmaxWeights& weights) {
 void Parts::check_image(ImageEnds& ends) {
   check_body();
   sources_of(image_ends(ends).matrices, -1, AsStored::yes);
+  for (PatchMerger& own : ends.mergers) sources_of(merger(own, ends).matrices, own.number, AsStored::yes);
+  if (!ends.mergers.empty()) position_square(ends);
   tensors_.refuse_leftovers();
 }
 
 // The pixels are never rounded to less than f16.
 Pieces Parts::image_ends(ImageEnds& ends) {
   const uint64_t width = config_.width;
+  if (!ends.mergers.empty())
+    return {{{ends.patches, ends.pixels, {{.role = "patch_embd", .rows = width, .frames = 2}}, true, 0, Format::f16}},
+            {{ends.patches.bias, {{&tensors_.bias("patch_embd", -1, width)}}}}};
   Pieces pieces = {{{ends.patches, ends.pixels, {{"patch_embd", width}}, true, 0, Format::f16},
                     {ends.projection, ends.joined, {{"output", ends.rows}}, false}},
                    {{ends.patches.bias, {{&tensors_.bias("patch_embd", -1, width)}}}}};
@@ -242,6 +247,24 @@ Pieces Parts::image_ends(ImageEnds& ends) {
   if (config_.traits->transposed_output)
     pieces.vectors.push_back({ends.soft_norm, {{&tensors_.need("soft_norm", -1, {width}), offset}}});
   return pieces;
+}
+
+Pieces Parts::merger(PatchMerger& own, const ImageEnds& ends) {
+  const bool last = own.number < 0;
+  const char *const up = last ? "merger_up" : "deepstack_up", *const down = last ? "merger_down" : "deepstack_down";
+  Pieces pieces = {
+      {{own.up, ends.joined, {{up, ends.joined}}, true}, {own.down, ends.joined, {{down, ends.rows}}, true}},
+      {{own.up.bias, {{&tensors_.bias(up, own.number, ends.joined)}}},
+       {own.down.bias, {{&tensors_.bias(down, own.number, ends.rows)}}}}};
+  if (!last)
+    pieces.vectors.push_back({own.norm,
+                              {{&tensors_.need("deepstack_norm", own.number, {ends.joined})},
+                               {&tensors_.need("deepstack_norm", own.number, {ends.joined}, "bias")}}});
+  return pieces;
+}
+
+const TensorView& Parts::position_square(const ImageEnds& ends) {
+  return tensors_.need("position_embd", -1, {uint64_t{ends.position_side} * ends.position_side, config_.width});
 }
 
 // The frames are never rounded to less than f16.
@@ -260,6 +283,7 @@ Parts::Sources Parts::sources_of(const std::vector<MatrixSource>& matrices, int 
         sources.back().push_back(
             source.experts
                 ? &tensors_.expert(part, index, copy, source.experts, source.cols, as_stored == AsStored::yes)
+            : part.frames                ? &tensors_.frames(part, source.cols, as_stored == AsStored::yes)
             : part.channels              ? &tensors_.convolution(part, source.cols, as_stored == AsStored::yes)
             : as_stored == AsStored::yes ? &tensors_.need_matrix(part.role, index, part.rows * part.of, source.cols)
             : part.of > 1 ? &tensors_.head_part(part.role, index, part.rows, source.cols, part.number, part.of)

@@ -90,7 +90,9 @@ class Parts {
   // For an image encoder: check() without a vocabulary, and the tensors outside the layers.
   void check_image(ImageEnds& ends);
   Pieces image_ends(ImageEnds& ends);
-  Pieces sound_input(SoundInput& input);  // of an encoder that reads sound
+  Pieces merger(PatchMerger& merger, const ImageEnds& ends);
+  const TensorView& position_square(const ImageEnds& ends);  // with mergers
+  Pieces sound_input(SoundInput& input);                     // of an encoder that reads sound
 
   using Sources = std::vector<std::vector<const TensorView*>>;  // of each matrix, or of each expert's
   enum class AsStored { yes, no };  // yes: without transposing or sorting, which loading may need

@@ -125,6 +125,38 @@ const TensorView& Tensors::convolution(const Part& part, uint64_t cols, bool as_
   return in_place(tensor, {part.rows, cols}, std::move(bytes));
 }
 
+const TensorView& Tensors::frames(const Part& part, uint64_t cols, bool as_stored) {
+  const uint64_t count = part.frames, plane = cols / 3;
+  std::vector<const TensorView*> stored;
+  if (file_.kind == ModelFile::Kind::huggingface) {
+    const TensorView* const found = find(part.role, -1);
+    std::vector<uint64_t> shape = {part.rows, 3, count};  // and the sides of a patch
+    if (found && found->shape.size() == 5) shape.insert(shape.end(), {found->shape[3], found->shape[4]});
+    stored.push_back(&need(part.role, -1, shape));
+    if (shape.size() != 5 || shape[3] * shape[4] != plane)
+      throw Error(Code::bad_file, "tensor '" + stored[0]->name + "' has the shape " + text_of(stored[0]->shape),
+                  file_.path.string());
+  } else {
+    for (uint64_t frame = 0; frame < count; ++frame)
+      stored.push_back(
+          &need(part.role, -1, {part.rows, cols}, frame == 0 ? "weight" : "weight." + std::to_string(frame)));
+  }
+  if (as_stored) return *stored[0];
+  std::vector<float> sums(part.rows * cols), own;
+  for (const TensorView* tensor : stored) {
+    std::vector<std::byte> bytes;
+    own.resize(element_count(tensor->shape));
+    to_float(file_.read(*tensor, bytes), 0, own);
+    const uint64_t inner = own.size() / (part.rows * cols);  // frames of this tensor
+    for (uint64_t i = 0; i < sums.size(); ++i)
+      for (uint64_t frame = 0; frame < inner; ++frame) sums[i] += own[(i / plane * inner + frame) * plane + i % plane];
+  }
+  const auto made = std::as_bytes(std::span(sums));
+  const TensorView& sum = in_place(*stored[0], {part.rows, cols}, {made.begin(), made.end()});
+  made_.back().view.dtype = DType::f32;
+  return sum;
+}
+
 bool Tensors::sorted_by_head(std::string_view role) const {
   return file_.kind == ModelFile::Kind::huggingface && config_.traits->qkv_by_head && role == "attn_qkv";
 }

@@ -24,6 +24,8 @@ struct Part {
   uint32_t of = 1, number = 0;
   // Not 0: the tensor is a convolution's kernel (rows, channels, taps); Tensors::convolution has its columns.
   uint32_t channels = 0;
+  // Not 0: the tensor is a convolution's kernel over so many frames, which are all the same: Tensors::frames.
+  uint32_t frames = 0;
 };
 
 class Tensors {
@@ -57,6 +59,9 @@ class Tensors {
   // other: taps blocks of stride_of(channels) columns, zeros after the channels. Valid until forget(). as_stored: the
   // numbers may be missing, which takes no time.
   const TensorView& convolution(const Part& part, uint64_t cols, bool as_stored);
+  // The sum (rows, cols) of a kernel's frames: (rows, 3, frames, height, width), or in GGUF files two tensors (rows,
+  // cols). Valid until forget(). as_stored: the numbers may be missing, which takes no time.
+  const TensorView& frames(const Part& part, uint64_t cols, bool as_stored);
   void forget() { made_.clear(); }
   // Adds the tensors that the other half of an encoder-decoder has asked for.
   void add_used(const Tensors& other) { used_.insert(other.used_.begin(), other.used_.end()); }

@@ -48,6 +48,15 @@ struct SoftmaxWeights {
   Buffer bounds;  // (softmaxes, 2): first row and end
 };
 
+// Qwen3-VL: makes a row of the text model of neighbouring patches' states: y = down gelu(up x).
+struct PatchMerger {
+  int number = -1;  // of tensor_name's deepstack roles; -1: of the last states, which are normed before they are joined
+  Buffer buffer;
+  View norm;    // (2, joined) of the joined states of a layer
+  Matrix up;    // (joined, joined)
+  Matrix down;  // (rows, joined)
+};
+
 // Weights of an image encoder before its layers and after them.
 struct ImageEnds {
   uint32_t pixels = 0, joined = 0, rows = 0;  // the matrices' columns, and the rows of the second
@@ -55,6 +64,9 @@ struct ImageEnds {
   Matrix patches;     // (width, pixels of a patch)
   Matrix projection;  // (width of the text model, width * neighbours that become one row; or width, if they are pooled)
   View soft_norm;     // (width) of the norm before it, if they are pooled
+  std::vector<PatchMerger> mergers;  // in place of the projection, the last states' first; none: not Qwen3-VL
+  uint32_t position_side = 0;        // with mergers: of the square of learned positions
+  std::vector<float> positions;      // (position_side, position_side, width)
 };
 
 // Place of a tensor of the file on the device, for `weft inspect`.

@@ -266,6 +266,15 @@ void WeightsLoader::load_image(ImageEnds& ends) {
   load_body(false);
   const std::vector<Rounding*> roundings = allocate(ends.buffer, "image ends", -1, parts_.image_ends(ends));
   upload(-1, parts_.image_ends(ends), roundings);
+  for (PatchMerger& own : ends.mergers) {
+    const std::string name = own.number < 0 ? "merger" : "merger " + std::to_string(own.number);
+    const std::vector<Rounding*> rounded = allocate(own.buffer, name, own.number, parts_.merger(own, ends));
+    upload(own.number, parts_.merger(own, ends), rounded);
+  }
+  if (ends.mergers.empty()) return;
+  const TensorView& positions = parts_.position_square(ends);
+  ends.positions = floats_of({{&positions}}, 1);
+  report_->add_floats(positions, 0, "the host's memory");
 }
 
 // scale: multiplies the norm's output.

@@ -88,6 +88,61 @@ class Images(unittest.TestCase):
         shown, alone = (weft(*options, *more, stdin="What is it?\nAnd now?\n")[0] for more in (["--image", files[0]], []))
         self.assertNotEqual(shown, alone)
 
+    def test_qwen3_vl(self):
+        folder = GOLDEN / "qwen3-vl"
+        config = json.loads((folder / "config.json").read_text())
+        cases = json.loads((folder / "reference.json").read_text())
+        for case in (cases[1], cases[2]):
+            shown = [argument for name in case["pictures"] for argument in ("--image", PICTURES / name)]
+            texts = ["What is in the picture?", "And what is here?"]
+            prompt = "".join("<|vision_start|><|image_pad|><|vision_end|>" + text for text, _ in zip(texts, case["pictures"]))
+            prompt = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
+            for model in (["-m", folder], ["-m", folder / "text.gguf", "--mmproj", folder / "mmproj.gguf"]):
+                result = self.generate(*model, *shown, "-p", prompt, count=32)
+                self.assertEqual([config["image_token_id"] if i >= SOFT else i for i in result["prompt_ids"]], case["ids"])
+                self.assertEqual(result["ids"], case["greedy"][:len(result["ids"])])
+                self.assertTrue(len(result["ids"]) == 32 or result["stop"] == "token")
+        # Without a place of its own the picture comes first.
+        placed, first = (self.generate("-m", folder, "--image", PICTURES / "rgb1x1.png", "-p", text, count=4)
+                         for text in ("<|vision_start|><|image_pad|><|vision_end|>ab", "ab"))
+        self.assertEqual((placed["prompt_ids"], placed["ids"]), (first["prompt_ids"], first["ids"]))
+        # Two turns, with a picture and without.
+        options = ["chat", "--lines", "-m", folder, "--type", "f16", "--temperature", 0, "-n", 12]
+        shown, alone = (weft(*options, *more, stdin="What is it?\nAnd now?\n/stats\n")[0]
+                        for more in (["--image", PICTURES / "rgb70x50.png"], []))
+        self.assertNotEqual(shown, alone)
+        # A text model and an encoder that do not belong together.
+        _, err = weft("generate", "-m", GOLDEN / "gemma3", "--mmproj", folder / "mmproj.gguf", "--image", PICTURES / "rgb1x1.png", "-p", "a", expect=1)
+        self.assertIn("<|image_pad|>", err)
+
+    def test_qwen3_vl_served(self):
+        folder = GOLDEN / "qwen3-vl"
+        case = json.loads((folder / "reference.json").read_text())[2]
+        code = [base64.b64encode((PICTURES / name).read_bytes()).decode() for name in (*case["pictures"], "rgb64x64.png")]
+        shown = [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + text}} for text in code]
+        texts = [{"type": "text", "text": text} for text in ("What is in the picture?", "And what is here?")]
+        asked = dict(temperature=0, max_tokens=12, logprobs=True)
+        with Server("-m", folder, "--type", "f16", "--ctx", 256, "--sessions", 2) as server:
+            def ask(*content):
+                answer = server.post(CHAT, messages=[{"role": "user", "content": list(content)}], **asked)
+                return (answer["usage"]["prompt_tokens"], answer["usage"]["prompt_tokens_details"]["cached_tokens"],
+                        answer["choices"][0]["logprobs"]["content"][0]["logprob"])
+
+            tokens, _, first = ask(shown[0], texts[0], shown[1], texts[1])
+            best = max(case["logits"])
+            self.assertEqual(tokens, len(case["ids"]))
+            self.assertAlmostEqual(first, -math.log(sum(math.exp(logit - best) for logit in case["logits"])), 2)
+            before_second = case["ids"].index(json.loads((folder / "config.json").read_text())["image_token_id"], 45)
+            _, cached, other = ask(shown[0], texts[0], shown[2], texts[1])
+            self.assertEqual(cached, before_second)
+            self.assertNotEqual(other, first)
+            _, cached, again = ask(shown[0], texts[0], shown[1], texts[1])
+            self.assertGreaterEqual(cached, before_second)
+            self.assertAlmostEqual(again, first, 4)
+            status, _, refused = server.request("POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "x"}}]}]})
+            self.assertEqual(status, 400)
+            self.assertIn("video_url", refused["error"]["message"])
+
     def test_served(self):
         def shown(name):
             code = base64.b64encode((PICTURES / name).read_bytes()).decode()

@@ -37,7 +37,7 @@ std::vector<Picture> pictures_of(const json& golden) {
 std::vector<float> encode(ImageEncoder& encoder, const ImageConfig& config, const Picture& picture) {
   std::vector<float> rows;
   for (const Picture& tile : split_picture(picture, config.pictures).pictures) {
-    const std::vector<float> some = encoder.encode(patches_of(tile, config.pictures, config.patch));
+    const std::vector<float> some = encoder.encode(tile).rows;
     rows.insert(rows.end(), some.begin(), some.end());
   }
   return rows;
@@ -153,11 +153,11 @@ TEST_F(ImageFilesTest, Mmproj) {
   for (const char* name : {"idefics3", "gemma3"}) {
     const std::filesystem::path folder = golden_folder() / name;
     const auto model = load_image_model(open_device(), open_image_model(folder / "mmproj.gguf"), Format::f16);
-    EXPECT_EQ(model->config.pictures.longest_edge, model->config.pooled ? 0u : 144u);
+    EXPECT_EQ(model->config.pictures.longest_edge, model->config.kind == ImageKind::pooled ? 0u : 144u);
     ImageEncoder encoder(*model);
     for (const json& golden : read_goldens(folder))
       EXPECT_LT(distance(wanted_rows(golden), encode(encoder, model->config, pictures_of(golden))), 1e-3) << name;
-    EXPECT_THROW(encoder.encode(std::vector<float>(7)), Error);
+    EXPECT_THROW(encoder.encode({7, 7, std::vector<uint8_t>(147)}), Error);
   }
 }
 

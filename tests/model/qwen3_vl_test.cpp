@@ -1,11 +1,13 @@
-// Qwen3-VL: tokens with three positions and rows that are added after layers, against Transformers:
-// tests/tools/qwen3_vl_goldens.py.
+// Qwen3-VL: the encoder of pictures, tokens with three positions, and rows that are added after layers, against
+// Transformers: tests/tools/qwen3_vl_goldens.py.
 #include <algorithm>
 #include <cstring>
 #include <fstream>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "model/fingerprint.h"
+#include "model/image_encoder.h"
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "support/closeness.h"
@@ -113,6 +115,67 @@ TEST_F(Qwen3VlTest, PromptsContinueAsTransformersDoes) {
       EXPECT_EQ(json(go_on(*one, 32)), golden.golden["greedy"]);
     }
   }
+}
+
+// Pictures of any sides, one after the other in the same encoder.
+TEST_F(Qwen3VlTest, TheEncoderEqualsTransformers) {
+  for (const char* file : {"", "mmproj.gguf"}) {
+    const auto images = load_image_model(open_device(), open_image_model(kFolder / file), Format::f16);
+    ImageEncoder encoder(*images);
+    double worst = 0, worst_added = 0;
+    for (const Golden& golden : goldens())
+      for (size_t i = 0; i < golden.grids.size(); ++i) {
+        const std::filesystem::path path = kFolder.parent_path() / "pictures" / golden.golden["pictures"][i];
+        const Tiles tiles = split_picture(decode_picture(read_file(path), path.string()), images->config.pictures);
+        const EncodedTile tile = encoder.encode(tiles.pictures.at(0));
+        EXPECT_EQ((PictureGrid{tile.height, tile.width}), golden.grids[i]);
+        const auto& rows = golden.rows[i];
+        const auto& added = golden.added[i];
+        worst = std::max(worst, distance(std::vector<double>(rows.begin(), rows.end()), tile.rows));
+        worst_added = std::max(worst_added, distance(std::vector<double>(added.begin(), added.end()), tile.deepstack));
+      }
+    std::printf("%s: rows %.1e, those of layers %.1e of the spread\n", file, worst, worst_added);
+    EXPECT_LT(worst, 2e-3);
+    EXPECT_LT(worst_added, 2e-3);
+    EXPECT_THROW(encoder.encode({8, 12, std::vector<uint8_t>(288)}), Error);
+  }
+}
+
+TEST_F(Qwen3VlTest, EncodersThatCannotBeRun) {
+  const auto device = open_device();
+  for (const char* file : {"", "mmproj.gguf"}) {
+    const size_t count = open_image_model(kFolder / file).tensors.size();
+    ASSERT_GT(count, 60u);
+    for (size_t i = 0; i < count; ++i) {
+      ModelFile opened = open_image_model(kFolder / file);
+      const std::string name = opened.tensors[i].name;
+      opened.tensors.erase(opened.tensors.begin() + static_cast<ptrdiff_t>(i));
+      opened.index.clear();
+      for (size_t place = 0; place < opened.tensors.size(); ++place) opened.index[opened.tensors[place].name] = place;
+      EXPECT_THROW(load_image_model(device, opened, Format::f16), Error) << name;
+    }
+  }
+  const auto code_of = [](const auto& change) {
+    ModelFile file = open_image_model(kFolder);
+    change(file.metadata["vision_config"], file.preprocessor);
+    try {
+      read_image_config(file);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return Code::internal;  // read
+  };
+  using Json = JsonValue;
+  EXPECT_EQ(code_of([](Json&, Json&) {}), Code::internal);
+  EXPECT_EQ(code_of([](Json& c, Json&) { c["temporal_patch_size"] = 1; }), Code::unsupported);
+  EXPECT_EQ(code_of([](Json& c, Json&) { c["hidden_act"] = "silu"; }), Code::unsupported);
+  EXPECT_EQ(code_of([](Json& c, Json&) { c["num_heads"] = 4; }), Code::unsupported);  // heads of 6
+  EXPECT_EQ(code_of([](Json& c, Json&) { c["num_position_embeddings"] = 35; }), Code::bad_file);
+  EXPECT_EQ(code_of([](Json& c, Json&) { c["deepstack_visual_indexes"] = Json({2u, 0u}); }), Code::bad_file);
+  EXPECT_EQ(code_of([](Json& c, Json&) { c["deepstack_visual_indexes"] = Json({0u, 4u}); }), Code::bad_file);
+  EXPECT_EQ(code_of([](Json&, Json& p) { p["resample"] = 2; }), Code::unsupported);
+  EXPECT_EQ(code_of([](Json&, Json& p) { p["patch_size"] = 8; }), Code::bad_file);
+  EXPECT_EQ(code_of([](Json&, Json& p) { p = nullptr; }), Code::not_found);
 }
 
 // However a prompt is cut into passes, and whatever positions the session had before.

@@ -128,6 +128,38 @@ TEST_F(ImageApi, Refusals) {
   EXPECT_EQ(status_of([&] { prompt(session, {1, encoder.token()}, encoder.token(), {}); }), WEFT_INVALID_ARGUMENT);
 }
 
+// Qwen3-VL's pictures have sides and rows of layers, which a part does not hold.
+TEST_F(ImageApi, PicturesWithSides) {
+  const Model model = load("qwen3-vl");
+  ImageEncoder encoder(model, golden("qwen3-vl"));
+  std::ifstream file(golden("qwen3-vl/reference.json"));
+  for (const json& wanted : json::parse(file)) {
+    std::vector<Image> images;
+    for (const json& name : wanted["pictures"])
+      images.push_back(encoder.encode(golden("pictures/" + name.get<std::string>())));
+    Session session(model, 256);
+    api::prompt(session, wanted["prompt"], encoder.token(), images);
+    std::vector<std::uint32_t> ids = session.ids();
+    for (std::uint32_t& id : ids)
+      if (id >= WEFT_SOFT_TOKEN) id = encoder.token();
+    EXPECT_EQ(json(ids), wanted["ids"]);
+    EXPECT_EQ(json(go_on(session, 32)), wanted["greedy"]);
+  }
+  const Image image = encoder.encode(golden("pictures/rgb70x50.png"));
+  const std::vector<std::uint32_t> begin = model.tokenize("<|vision_start|>", false, true);
+  std::vector<weft_prompt_part> parts = {{begin.data(), nullptr, 1}, image.parts().at(0)};
+  Session session(model, 256);
+  weft_error error;
+  EXPECT_EQ(weft_session_prompt_parts(session.get(), parts.data(), 2, &error), WEFT_UNSUPPORTED);
+  EXPECT_NE(std::string(error.hint).find("weft_session_prompt_images"), std::string::npos);
+  EXPECT_EQ(status_of([&] { prompt_images(session, parts, {image}); }), WEFT_OK);
+  EXPECT_EQ(status_of([&] { prompt_images(session, parts, {}); }), WEFT_UNSUPPORTED);
+  parts[1].count -= 1;
+  EXPECT_EQ(status_of([&] { prompt_images(session, parts, {image}); }), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status_of([&] { ImageEncoder(model_, golden("qwen3-vl")); }), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status_of([&] { ImageEncoder(model, golden("idefics3")); }), WEFT_INVALID_ARGUMENT);
+}
+
 // The text of a message reaches a template that wants a list of parts, and cannot place a picture.
 TEST_F(ImageApi, TextsAlone) {
   const std::vector<std::uint32_t> ids = model_.apply_chat_template({{"user", "Hi <image>"}});

@@ -97,6 +97,51 @@ void compare_folder(const std::filesystem::path& folder) {
 
 TEST(Pictures, EveryStepGivesTransformersNumbers) { compare_folder(pictures()); }
 
+// Transformers' smart_resize, and the bytes of Pillow 12.3's bicubic resize.
+TEST(Pictures, ThatKeepTheirShape) {
+  struct Wanted {
+    const char* file;
+    uint32_t step;
+    uint64_t least, most;
+    uint32_t width, height, sum;
+  };
+  const Wanted all[] = {{"rgb70x50.png", 32, 65536, 16777216, 320, 224, 0x1630b228u},
+                        {"rgb70x50.png", 8, 256, 1600, 40, 32, 0x0356dd1fu},
+                        {"rgb120x3.png", 32, 65536, 16777216, 1632, 64, 0x8ef15bbbu},
+                        {"rgb120x3.png", 8, 256, 1600, 104, 8, 0xe1474d12u},
+                        {"rgb30x90.png", 32, 65536, 16777216, 160, 448, 0xfddd1884u},
+                        {"rgb30x90.png", 8, 256, 1600, 16, 64, 0xa1fd3e61u},
+                        {"rgb1x1.png", 8, 256, 1600, 16, 32, 0x6643edd7u},
+                        {"rgb64x64.png", 8, 256, 1600, 40, 40, 0xe5c0c0a1u}};
+  for (const Wanted& wanted : all) {
+    SCOPED_TRACE(wanted.file);
+    PictureSettings settings;
+    settings.step = wanted.step;
+    settings.least_pixels = wanted.least;
+    settings.most_pixels = wanted.most;
+    const Tiles tiles = split_picture(decoded(pictures() / wanted.file), settings);
+    ASSERT_EQ(tiles.pictures.size(), 1u);
+    EXPECT_EQ(tiles.pictures[0].width, wanted.width);
+    EXPECT_EQ(tiles.pictures[0].height, wanted.height);
+    EXPECT_EQ(crc(tiles.pictures[0].pixels), wanted.sum);
+  }
+}
+
+TEST(Pictures, SidesOfPicturesThatKeepTheirShape) {
+  PictureSettings settings;
+  settings.step = 32;
+  settings.least_pixels = 65536;
+  settings.most_pixels = 4194304;
+  using Sides = std::pair<uint32_t, uint32_t>;
+  const std::pair<Sides, Sides> all[] = {
+      {{600, 3}, {3648, 32}},       {{5, 1000}, {32, 3648}}, {{1024, 768}, {1024, 768}},
+      {{3000, 4000}, {1760, 2336}}, {{80, 48}, {352, 224}},  {{48, 80}, {224, 352}},  // halves go to even numbers
+      {{2048, 16384}, {704, 5792}}};
+  for (const auto& [from, to] : all) EXPECT_EQ(stepped_size(from.first, from.second, settings), to) << from.first;
+  EXPECT_THROW(stepped_size(601, 3, settings), Error);
+  EXPECT_THROW(stepped_size(3, 601, settings), Error);
+}
+
 TEST(Pictures, PhotographsToo) {
   const char* folder = std::getenv("WEFT_PHOTOS");
   if (!folder) GTEST_SKIP() << "WEFT_PHOTOS names no folder of tests/tools/picture_goldens.py";

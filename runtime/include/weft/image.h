@@ -1,5 +1,5 @@
-/* Weft: pictures in prompts, for models of the families Idefics3, SmolVLM and Gemma 3. Errors, ownership, threads and
- * units are as weft.h documents them. */
+/* Weft: pictures in prompts, for models of the families Idefics3, SmolVLM, Gemma 3 and Qwen3-VL. Errors, ownership,
+ * threads and units are as weft.h documents them. */
 #ifndef WEFT_IMAGE_H
 #define WEFT_IMAGE_H
 
@@ -26,12 +26,13 @@ WEFT_API weft_status weft_image_encoder_create(const weft_model* model, const ch
                                                weft_error* error);
 WEFT_API void weft_image_encoder_free(weft_image_encoder* encoder); /* NULL: nothing */
 
-/* Returns the id of the token that a chat template writes where a picture belongs: "<image>", or Gemma 3's
- * "<start_of_image>". Replace it by the picture's parts. encoder is not NULL. */
+/* Returns the id of the token that a chat template writes where a picture belongs: "<image>", Gemma 3's
+ * "<start_of_image>", or Qwen3-VL's "<|image_pad|>". Replace it by the picture's parts. encoder is not NULL. */
 WEFT_API uint32_t weft_image_encoder_token(const weft_image_encoder* encoder);
 
 /* Encodes a PNG or JPEG file, or its bytes in memory: it is resized and cut into tiles as the model's settings demand,
- * and each is encoded on the device. Transparent parts are drawn on white; a JPEG is turned as its EXIF orientation
+ * and each is encoded on the device. A picture of Qwen3-VL keeps its shape; one side has at most 200 times the other's
+ * pixels. Transparent parts are drawn on white; a JPEG is turned as its EXIF orientation
  * says. A file has at most 64 MiB, and a picture at most 16384 pixels a side and 2^25 in all.
  *
  * WEFT_NOT_FOUND and WEFT_IO for a file; WEFT_BAD_FILE if it is damaged; WEFT_UNSUPPORTED for another format and above
@@ -43,11 +44,21 @@ WEFT_API weft_status weft_image_encode_memory(weft_image_encoder* encoder, const
 WEFT_API void weft_image_free(weft_image* image); /* NULL: nothing */
 
 /* Returns what stands in a prompt for the picture: ids of the text around its tiles and soft tokens, for
- * weft_session_prompt_parts of the encoder's model. Writes at most capacity parts and sets *count to the number there
+ * weft_session_prompt_images of the encoder's model. Writes at most capacity parts and sets *count to the number there
  * are; parts may be NULL if capacity is 0. The pointers in them belong to the image. tokens: how many tokens they are
  * together; may be NULL. */
 WEFT_API weft_status weft_image_parts(const weft_image* image, weft_prompt_part* parts, size_t capacity, size_t* count,
                                       size_t* tokens, weft_error* error);
+
+/* Makes the session's context exactly these parts, as weft_session_prompt_parts, and gives parts of images what a part
+ * does not hold: Qwen3-VL's pictures have a height and a width, and rows that the first layers add. images
+ * (image_count): the images that parts are of, in any order; such a part has the image's own pointer, and all its rows.
+ * For the other families both functions do the same.
+ *
+ * As weft_session_prompt_parts; also WEFT_INVALID_ARGUMENT for a part of an image's rows, and WEFT_UNSUPPORTED for an
+ * image of another family. */
+WEFT_API weft_status weft_session_prompt_images(weft_session* session, const weft_prompt_part* parts, size_t count,
+                                                const weft_image* const* images, size_t image_count, weft_error* error);
 
 #ifdef __cplusplus
 }

@@ -80,8 +80,18 @@ class ImageEncoder {
   std::unique_ptr<weft_image_encoder, Free> handle_;
 };
 
+// Makes the session's context exactly these parts, of which some are the images'; see weft_session_prompt_images.
+inline void prompt_images(Session& session, const std::vector<weft_prompt_part>& parts,
+                          const std::vector<Image>& images) {
+  std::vector<const weft_image*> handles;
+  for (const Image& image : images) handles.push_back(image.get());
+  detail::check([&](weft_error* error) {
+    return weft_session_prompt_images(session.get(), parts.data(), parts.size(), handles.data(), handles.size(), error);
+  });
+}
+
 // Makes the session's context exactly these ids, with a picture in place of each `token`, in order; see
-// weft_session_prompt_parts. Throws Failure(WEFT_INVALID_ARGUMENT) if there are not as many pictures as such ids.
+// weft_session_prompt_images. Throws Failure(WEFT_INVALID_ARGUMENT) if there are not as many pictures as such ids.
 inline void prompt(Session& session, const std::vector<std::uint32_t>& ids, std::uint32_t token,
                    const std::vector<Image>& images) {
   std::vector<weft_prompt_part> parts;
@@ -97,8 +107,7 @@ inline void prompt(Session& session, const std::vector<std::uint32_t>& ids, std:
   if (used != images.size())
     throw Failure(WEFT_INVALID_ARGUMENT, "the prompt has " + std::to_string(used) + " places for pictures, there are " +
                                              std::to_string(images.size()) + " pictures");
-  detail::check(
-      [&](weft_error* error) { return weft_session_prompt_parts(session.get(), parts.data(), parts.size(), error); });
+  prompt_images(session, parts, images);
 }
 
 }  // namespace weft::api

@@ -36,14 +36,16 @@ WEFT_API weft_status weft_model_rows(const weft_model* model, const uint32_t* id
  * The longest common prefix that the session has computed is reused; soft tokens are the same if all bits of their
  * rows are. A saved session has its rows, and a session whose device was lost (recover.h) computes them again.
  * Rows are a picture if they follow a Gemma 3 model's "<start_of_image>": they see each other, not only what is before
- * them.
+ * them. Those of a Qwen3-VL model have a height and a width: weft_session_prompt_images of image.h takes them, and this
+ * function refuses them.
  *
  * Penalties, the prompt's tokens of a keep-list and speculation see no soft tokens: they have no id that could be
  * generated.
  *
  * WEFT_INVALID_ARGUMENT for an id outside the vocabulary, and for rows with a value that is not finite;
- * WEFT_CONTEXT_FULL if the context cannot hold the tokens and one more; WEFT_UNSUPPORTED for an encoder-decoder and for
- * more rows than one binding of the device reaches. The session then keeps what was set before. */
+ * WEFT_CONTEXT_FULL if the context cannot hold the tokens and one more; WEFT_UNSUPPORTED for an encoder-decoder, for
+ * more rows than one binding of the device reaches, and for rows after a Qwen3-VL model's "<|vision_start|>". The
+ * session then keeps what was set before. */
 WEFT_API weft_status weft_session_prompt_parts(weft_session* session, const weft_prompt_part* parts, size_t count,
                                                weft_error* error);
 
