@@ -219,13 +219,6 @@ bool Tensors::predicts_further_tokens(const std::string& name) const {
   return false;
 }
 
-// AutoGPTQ's first versions gave all matrices a bias: of zeros, if the network has none.
-bool Tensors::adds_nothing(const TensorView& tensor) const {
-  if (!tensor.name.ends_with(".bias") || used_.contains(tensor.name)) return false;
-  std::vector<std::byte> read;
-  return std::ranges::all_of(file_.read(tensor, read).bytes, [](std::byte byte) { return byte == std::byte{}; });
-}
-
 void Tensors::refuse_leftovers() const {
   // No weights: tables that can be computed, and masks. Not used by Weft: some heads.
   static constexpr std::string_view kIdle[] = {
@@ -238,7 +231,7 @@ void Tensors::refuse_leftovers() const {
       "coder.embed_tokens.weight", "EncDecAttention.relative_attention_bias.weight", "cross_attn_rel_b.weight"};
   for (const TensorView& tensor : file_.tensors) {
     const bool idle = std::ranges::any_of(kIdle, [&](std::string_view end) { return tensor.name.ends_with(end); }) ||
-                      predicts_further_tokens(tensor.name) || adds_nothing(tensor);
+                      predicts_further_tokens(tensor.name);
     if (!used_.contains(tensor.name) && !idle)
       throw Error(Code::unsupported,
                   "tensor '" + tensor.name + "' is no part of a network of the family '" + config_.family + "'",

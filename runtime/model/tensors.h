@@ -79,7 +79,6 @@ class Tensors {
   const TensorView* look_up(const std::string& name);
   bool stored_transposed(std::string_view role) const;
   bool predicts_further_tokens(const std::string& name) const;
-  bool adds_nothing(const TensorView& tensor) const;
   bool sorted_by_head(std::string_view role) const;
   bool stores_transposed_experts() const;
   const TensorView& made_expert(const Part& part, int layer, uint32_t number, uint32_t count, uint64_t cols,

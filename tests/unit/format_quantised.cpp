@@ -199,6 +199,8 @@ TEST(Quantised, RefusesConfigurationsItCannotRead) {
   with("awq-4", "bits", 8, {"AWQ of 8 bits"}, Code::unsupported);
   with("compressed-int", "format", "marlin-24", {"'marlin-24'", "pack-quantized"}, Code::unsupported);
   with("compressed-int", "sparsity_config", {{"format", "sparse-24-bitmask"}}, {"sparse weights"}, Code::unsupported);
+  with("compressed-int", "transform_config", {{"config_groups", {{"u", {{"type", "hadamard"}}}}}},
+       {"transform_config: not supported: transforms"}, Code::unsupported);
   with("compressed-int", "config_groups", {{"a", {{"format", "nvfp4-pack-quantized"}}}},
        {"config_groups", "'nvfp4-pack-quantized'"}, Code::unsupported);
   with("compressed-int", "config_groups", json::array(), {"config_groups"}, Code::bad_file);

@@ -144,6 +144,10 @@ void read_compressed(QuantisedFolder& folder, const JsonObject& config) {
   if (config.has("sparsity_config"))
     if (const JsonObject sparsity = config.object("sparsity_config"); sparsity.text("format", "dense") != "dense")
       throw Error(Code::unsupported, "not supported: sparse weights", sparsity.place());
+  if (const JsonValue* turns = config.find("transform_config"); turns && !turns->empty())
+    if (const JsonObject own = config.object("transform_config");
+        own.has("config_groups") && !own.at("config_groups").empty())
+      throw Error(Code::unsupported, "not supported: transforms of inputs and outputs", own.place());
   const std::optional<ScaleBlock> block = read_config_groups(config);
   for (const std::string& module : folder.modules(".weight_packed")) {
     const TensorView& weights = folder.need_matrix(module + ".weight_packed", {DType::i32});
