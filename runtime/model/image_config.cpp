@@ -244,7 +244,7 @@ void check_shape(const ImageConfig& c, const JsonObject& values) {
   if (c.pictures.longest_edge > 64 * c.pictures.tile) unsupported("more than 64 tiles in a row", values);
 }
 
-// The first half of the pairs turns by the row, the other one by the column, both by the same frequencies.
+// The first half of the pairs is rotated by the row, the other one by the column, both with the same frequencies.
 Rope square_rope(uint32_t head_dim) {
   constexpr double kBase = 10000;
   Rope rope = plain_rope(kBase, head_dim / 2);

@@ -224,7 +224,7 @@ std::vector<float> ImageEncoder::project(const PatchMerger* merger, uint32_t row
 }
 
 // The learned positions of a square, stretched to the grid so that its corners are the square's; and the angles by
-// which RoPE turns patches.
+// which RoPE rotates patches.
 void ImageEncoder::write_positions(const Grid& grid) {
   const Passes& p = *passes_;
   const uint32_t side = model_.config.position_side, width = model_.network.config.width;

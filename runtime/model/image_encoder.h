@@ -26,7 +26,7 @@ struct ImageModel {
 std::unique_ptr<const ImageModel> load_image_model(const std::shared_ptr<Device>& device, const ModelFile& file,
                                                    const DeviceFormats& formats);
 
-// What a text model reads for a tile.
+// The rows that a text model reads for a tile.
 struct EncodedTile {
   uint32_t height = 0, width = 0;  // rows of the grid that they are, and rows in each of these
   std::vector<float> rows;         // (height, width, text_width)

@@ -10,5 +10,8 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
     const weft::PictureSettings settings = {.longest_edge = 48, .tile = 24};
     const weft::Tiles tiles = weft::split_picture(picture, settings);
     for (const weft::Picture& tile : tiles.pictures) static_cast<void>(weft::patches_of(tile, settings, 8));
+    const weft::PictureSettings stepped = {.step = 8, .least_pixels = 256, .most_pixels = 4096};
+    for (const weft::Picture& tile : weft::split_picture(picture, stepped).pictures)
+      static_cast<void>(weft::patches_of(tile, stepped, 4));
   });
 }

@@ -36,8 +36,8 @@ WEFT_API weft_status weft_model_rows(const weft_model* model, const uint32_t* id
  * The longest common prefix that the session has computed is reused; soft tokens are the same if all bits of their
  * rows are. A saved session has its rows, and a session whose device was lost (recover.h) computes them again.
  * Rows are a picture if they follow a Gemma 3 model's "<start_of_image>": they see each other, not only what is before
- * them. Those of a Qwen3-VL model have a height and a width: weft_session_prompt_images of image.h takes them, and this
- * function refuses them.
+ * them. A Qwen3-VL model's pictures have a height and a width: weft_session_prompt_images of image.h takes them, and
+ * this function refuses them.
  *
  * Penalties, the prompt's tokens of a keep-list and speculation see no soft tokens: they have no id that could be
  * generated.
