@@ -31,7 +31,10 @@ using uint = uint32_t;
 //
 //   words 0 to 7: the lower four bits of a block each. Byte 4i + k has those of column 8i + k in its lower half, and
 //               those of column 8i + 4 + k in its upper half.
-//   then:       bits - 4 32-bit words for each block, with the upper bits.
+//   of 2 and 3 bits instead, words 0 to 3: the lower two bits of two blocks each, 8 bytes for either. Byte 4h + k of
+//   these
+//               has those of columns 16h + k, 16h + 4 + k, 16h + 8 + k and 16h + 12 + k, lowest first.
+//   then:       bits - 4 32-bit words for each block, with the upper bits; of 3 bits, one, of 2 none.
 //   last word:  scales.
 //
 //   FORMAT_Q6 (Q6_K, 6 bits): two 32-bit words of upper bits for each block, 16 columns each. Together with the lower
@@ -44,13 +47,28 @@ using uint = uint32_t;
 //               scales, block b's from bit 4b on; those of their minima; the upper two bits of the scales, block b's
 //               from bit 2b on, and, 16 bits higher, of the minima; the halves d and, above it, dmin.
 //               Value = (d * scale) * integer - (dmin * minimum).
+//   FORMAT_Q2K (Q2_K, 2 bits): the last word has a byte for each 16 columns, the scale in its lower half, the minimum
+//   in
+//               its upper one. After the words of a tile come the super-blocks' 32-bit words, d and above it dmin.
+//               Value as Q4_K's.
+//   FORMAT_IQ4_XS, FORMAT_IQ3_XXS, FORMAT_IQ3_S (4 bits): scales as Q4_K has them, without minima.
+//               Value = (d * (scale - 32)) * number, half of it for IQ3_XXS. The four bits stand for a number: for
+//               IQ4_XS one of a list (formats/iq4.glsl); for IQ3_XXS half of 4, 12, 20, 28, 36, 44, 52 or 62, its
+//               fourth bit is the sign; for IQ3_S in two's complement i, for 2i + 1.
+//   FORMAT_Q3K, FORMAT_IQ2, FORMAT_IQ1 (3 bits): column 4j + k of a block has bit 8k + j of its word of upper bits. The
+//               last word has the scales of each 16 columns, in two's complement: 32-bit word k those of blocks 2k and
+//               2k + 1, 6 bits each, lowest first. Above these words 0 and 2 have the lower half of the half d, 1 and 3
+//               its upper half. Value = (d * scale) * number, an eighth of it for IQ2 and IQ1. Q3K: two's complement. IQ2 and IQ1: the upper bit is the sign,
+//               the others stand for 8, 25 or 43, and for 1, 7 or 9. Files of these types and of IQ3's name whole
+//               groups of numbers in a code book; here each number has its own bits.
 //
 // Other formats copy types of files whose blocks have BLOCK columns, likewise to the last bit. A block has a word of 16
 // bytes, in the order that super-blocks have the lower four bits.
 //
 //   FORMAT_Q5_0, FORMAT_Q5_1: after the words of a tile come the fifth bits, a 32-bit word a block, that of block
 //               k of row r at IN_TILE(r, k, blocks). Column 4j + k has bit 8k + 7 - j.
-//   FORMAT_Q4_0, FORMAT_Q5_0: then come the scales, as FORMAT_Q8 has them. The integers are two's complement.
+//   FORMAT_IQ4_NL: then come the scales, as FORMAT_Q8 has them. Value = scale * number of the list of IQ4_XS.
+//   FORMAT_Q4_0, FORMAT_Q5_0: likewise. The integers are two's complement.
 //               Value = scale * integer.
 //   FORMAT_Q5_1: then come scales and minima, as FORMAT_Q4 has them. Value = scale * integer + minimum.
 //   FORMAT_MXFP4: the file's four bits of a number, but 0 for its -0. Then come the scales, likewise, each the upper
@@ -112,6 +130,14 @@ using uint = uint32_t;
 #define FORMAT_Q5_0 7
 #define FORMAT_Q5_1 8
 #define FORMAT_MXFP4 9
+#define FORMAT_IQ4_NL 10
+#define FORMAT_Q3K 11  // from here on super-blocks
+#define FORMAT_IQ4_XS 12
+#define FORMAT_IQ3_XXS 13
+#define FORMAT_IQ3_S 14
+#define FORMAT_IQ2 15
+#define FORMAT_IQ1 16
+#define FORMAT_Q2K 17
 //
 // A layer's cache: keys and values of each key/value head, one head after the other, by slot (rope.comp). Keys are a
 // matrix of slots like those above, but in groups of KEY_ROWS, and filled up to 16-byte words only. Values are slot

@@ -15,9 +15,13 @@ import sys
 
 BLOCK, TILE, SUPER, LEADING_WORDS = 32, 64, 256, 3
 FILE = {"F32": (1, 4), "F16": (1, 2), "BF16": (1, 2), "Q8_0": (32, 34), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q5_0": (32, 22), "Q5_1": (32, 24),
-        "IQ4_NL": (32, 18), "MXFP4": (32, 17), "Q2_K": (256, 84), "Q3_K": (256, 110), "Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210)}  # elements, bytes
+        "IQ4_NL": (32, 18), "MXFP4": (32, 17), "Q2_K": (256, 84), "Q3_K": (256, 110), "Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210),
+        "IQ4_XS": (256, 136), "IQ3_XXS": (256, 98), "IQ3_S": (256, 110), "IQ2_XXS": (256, 66), "IQ2_XS": (256, 74), "IQ2_S": (256, 82), "IQ1_S": (256, 50),
+        "IQ1_M": (256, 56), "TQ1_0": (256, 54), "TQ2_0": (256, 66), "NVFP4": (64, 36), "Q1_0": (128, 18), "Q2_0": (64, 18)}  # elements, bytes
 FALLBACK = {"Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}  # of rows that are no whole blocks
-FORMATS = {"F16": "f16", "BF16": "f16", "F32": "f16", "Q4_1": "q4", "Q4_0": "q4_0", "Q5_0": "q5_0", "Q5_1": "q5_1", "Q4_K": "q4k", "Q5_K": "q5k", "Q6_K": "q6", "MXFP4": "mxfp4"}
+FORMATS = {"F16": "f16", "BF16": "f16", "F32": "f16", "Q4_1": "q4", "Q4_0": "q4_0", "Q5_0": "q5_0", "Q5_1": "q5_1", "Q4_K": "q4k", "Q5_K": "q5k", "Q6_K": "q6", "MXFP4": "mxfp4",
+           "Q3_K": "q3k", "IQ4_NL": "iq4_nl", "IQ4_XS": "iq4_xs", "IQ3_XXS": "iq3_xxs", "IQ3_S": "iq3_s", "IQ2_XXS": "iq2", "IQ2_XS": "iq2", "IQ2_S": "iq2",
+           "IQ1_S": "iq1", "IQ1_M": "iq1", "Q2_K": "q2k", "TQ1_0": "q2k", "TQ2_0": "q2k", "Q1_0": "q4_0", "Q2_0": "q4_0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +40,6 @@ MODELS = (Model("Llama 3.2 1B", 2048, 8192, 16, 32, 8, 64, 128256), Model("Llama
           Model("Qwen3 0.6B", 1024, 3072, 28, 16, 8, 128, 151936), Model("Gemma 3 1B", 1152, 6912, 26, 4, 1, 256, 262144),
           Model("Gemma 3 4B", 2560, 10240, 34, 8, 4, 256, 262144))
 TYPES = ("Q4_K_M", "Q4_0", "Q5_K_M", "Q6_K", "Q8_0", "Q3_K_M")
-
-
-class Refused(Exception):
-    pass
 
 
 def more_bits(layer, layers):
@@ -87,8 +87,9 @@ def row_bytes(form, cols):
     blocks = -(-cols // BLOCK)
     pairs = -(-blocks // 2) * 4
     supers = cols // SUPER
-    return {"f16": blocks * 64, "q8": blocks * 32 + pairs, "q4": blocks * 20, "q4_0": blocks * 16 + pairs, "mxfp4": blocks * 16 + pairs, "q5_0": blocks * 20 + pairs,
-            "q5_1": blocks * 24, "q4k": supers * 144, "q5k": supers * 176, "q6": supers * 208 + -(-supers // 2) * 4}[form]
+    return {"f16": blocks * 64, "q8": blocks * 32 + pairs, "q4": blocks * 20, "q4_0": blocks * 16 + pairs, "mxfp4": blocks * 16 + pairs, "iq4_nl": blocks * 16 + pairs,
+            "q5_0": blocks * 20 + pairs, "q5_1": blocks * 24, "q4k": supers * 144, "iq4_xs": supers * 144, "iq3_xxs": supers * 144, "iq3_s": supers * 144,
+            "q3k": supers * 112, "iq2": supers * 112, "iq1": supers * 112, "q2k": supers * 84, "q5k": supers * 176, "q6": supers * 208 + -(-supers // 2) * 4}[form]
 
 
 def tile_bytes(form, rows, cols):
@@ -97,8 +98,6 @@ def tile_bytes(form, rows, cols):
 
 def format_of(kinds):
     """That of tensors which share one."""
-    if "IQ4_NL" in kinds:
-        raise Refused
     forms = {FORMATS.get(kind, "q8") for kind in kinds}
     if len(forms) == 1:
         return forms.pop()
@@ -156,10 +155,7 @@ def check(path):
 
 def cell(model, wanted):
     matrices = list(tensors(model, wanted))
-    try:
-        ours = weft_bytes(matrices)
-    except Refused:
-        return "refused"
+    ours = weft_bytes(matrices)
     return f"{ours / sum(file_bytes(*part) for matrix in matrices for part in matrix):.2f}"
 
 

@@ -222,7 +222,7 @@ def write(done, architecture, budget, folder, named=()):
     path = folder / f"{'-'.join([today, architecture, *named])}.md"
     before = last_tables(folder, architecture)
     text = (f"# Compilers, {today}\n\nMesa for {architecture}; commit {commit()}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
-            f"are its specialisation constants (`shaders/NAME.comp`), 0 to 9 for f16, q8, q4, q6, q5k, q4k, q4_0, q5_0, q5_1 and mxfp4. Registers are those of a thread; ms are a processor's time. Budget: no spills, no scratch, "
+            f"are its specialisation constants (`shaders/NAME.comp`), 0 to 17 for f16, q8, q4, q6, q5k, q4k, q4_0, q5_0, q5_1, mxfp4, iq4_nl, q3k, iq4_xs, iq3_xxs, iq3_s, iq2, iq1 and q2k. Registers are those of a thread; ms are a processor's time. Budget: no spills, no scratch, "
             f"{budget.seconds} s.\n\n{summary_text(done, budget)}\n" +
             "\n".join(chip_text(chip, result, rows, budget, before.get(chip.name)) for chip, result, rows in done))
     folder.mkdir(exist_ok=True)

@@ -129,10 +129,19 @@ float precision(DType dtype) { return dtype == DType::f16 ? kHalfUlp : dtype == 
 
 }  // namespace
 
+bool has_rounding_bounds(DType dtype) {
+  return dtype == DType::q3_k ||
+         !(has_list(dtype) || dtype == DType::nvfp4 || dtype == DType::q1_0 || dtype == DType::q2_0);
+}
+
 void rounding_bounds(const TensorView& tensor, uint64_t first, std::span<const float> values, std::span<float> bounds) {
   if (!is_quantised(tensor.dtype)) {
     const float relative = precision(tensor.dtype), least = tensor.dtype == DType::f16 ? kSubnormal : 0;
     for (size_t i = 0; i < values.size(); ++i) bounds[i] = std::abs(values[i]) * relative + least;
+    return;
+  }
+  if (!has_rounding_bounds(tensor.dtype)) {
+    std::ranges::fill(bounds, 0.0f);
     return;
   }
   const auto block_bounds = tensor.dtype == DType::mxfp4         ? power_block_bounds

@@ -24,12 +24,14 @@ namespace weft {
 //
 //   MXFP4           the scale is a power of two: half the distance to the next of E2M1's numbers, and at their end, 6,
 //                   up to 2
+//   IQ*, TQ*, NVFP4, Q1_0, Q2_0   0: no file is known to have its table once in one of these and once in another type
 //
 // Scales and minima are f16: they are rounded by 2^-11 of their size, or by 2^-25 if they are subnormal. ggml's Q4_0 to
 // Q8_0 divide by the scale before it was rounded, which moves all levels.
 //
 // All this is what ggml's quantisers without an importance matrix do (quantize_row_*_ref in ggml-quants.c,
 // https://github.com/ggml-org/ggml/tree/master/src); tests/unit/format_rounding_bound.cpp compares with their results.
+bool has_rounding_bounds(DType dtype);  // false: they are 0, for want of a rule
 void rounding_bounds(const TensorView& tensor, uint64_t first, std::span<const float> values, std::span<float> bounds);
 
 }  // namespace weft

@@ -49,6 +49,34 @@ constexpr TypeInfo info_of(DType dtype) {
       return {"Q6_K", 256, 210};
     case DType::mxfp4:
       return {"MXFP4", 32, 17};
+    case DType::iq4_nl:
+      return {"IQ4_NL", 32, 18};
+    case DType::iq4_xs:
+      return {"IQ4_XS", 256, 136};
+    case DType::iq3_xxs:
+      return {"IQ3_XXS", 256, 98};
+    case DType::iq3_s:
+      return {"IQ3_S", 256, 110};
+    case DType::iq2_xxs:
+      return {"IQ2_XXS", 256, 66};
+    case DType::iq2_xs:
+      return {"IQ2_XS", 256, 74};
+    case DType::iq2_s:
+      return {"IQ2_S", 256, 82};
+    case DType::iq1_s:
+      return {"IQ1_S", 256, 50};
+    case DType::iq1_m:
+      return {"IQ1_M", 256, 56};
+    case DType::tq1_0:
+      return {"TQ1_0", 256, 54};
+    case DType::tq2_0:
+      return {"TQ2_0", 256, 66};
+    case DType::nvfp4:
+      return {"NVFP4", 64, 36};
+    case DType::q1_0:
+      return {"Q1_0", 128, 18};
+    case DType::q2_0:
+      return {"Q2_0", 64, 18};
     case DType::dequantised:
       return {"F32", 1, 4};
     case DType::u8:

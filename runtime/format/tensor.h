@@ -30,6 +30,20 @@ enum class DType {
   q5_k,
   q6_k,
   mxfp4,
+  iq4_nl,
+  iq4_xs,
+  iq3_xxs,
+  iq3_s,
+  iq2_xxs,
+  iq2_xs,
+  iq2_s,
+  iq1_s,
+  iq1_m,
+  tq1_0,
+  tq2_0,
+  nvfp4,
+  q1_0,
+  q2_0,
   dequantised,
   u8,
   i8,
@@ -37,9 +51,12 @@ enum class DType {
   i64,
   f8_e4m3
 };
-inline constexpr DType kDTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0,
-                                    DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k, DType::q3_k,
-                                    DType::q4_k, DType::q5_k, DType::q6_k, DType::mxfp4};  // that a matrix may have
+// Types that a matrix may have.
+inline constexpr DType kDTypes[] = {
+    DType::f32,    DType::f16,    DType::bf16,    DType::q8_0,  DType::q4_0,    DType::q4_1,   DType::q5_0,
+    DType::q5_1,   DType::q2_k,   DType::q3_k,    DType::q4_k,  DType::q5_k,    DType::q6_k,   DType::mxfp4,
+    DType::iq4_nl, DType::iq4_xs, DType::iq3_xxs, DType::iq3_s, DType::iq2_xxs, DType::iq2_xs, DType::iq2_s,
+    DType::iq1_s,  DType::iq1_m,  DType::tq1_0,   DType::tq2_0, DType::nvfp4,   DType::q1_0,   DType::q2_0};
 
 inline constexpr uint64_t kQ8BlockElements = 32;
 inline constexpr uint64_t kQ8BlockBytes = 34;

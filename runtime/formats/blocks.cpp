@@ -12,8 +12,7 @@ namespace {
 
 SmallBlock read_block(const TensorView& from, uint64_t row, uint32_t index) {
   const uint64_t blocks = from.shape.back() / BLOCK;
-  const SmallBlock block =
-      small_block(from.dtype, from.bytes.data() + (row * blocks + index) * block_bytes(from.dtype));
+  const SmallBlock block = small_block(from.dtype, from.bytes.data(), row * blocks + index);
   const auto refuse = [&](float scale) {
     throw Error(Code::unsupported,
                 "the block of element (" + std::to_string(from.first_row + row) + ", " + std::to_string(index * BLOCK) +

@@ -16,12 +16,21 @@ NumberFormat q4_0_format();
 NumberFormat q5_0_format();
 NumberFormat q5_1_format();
 NumberFormat mxfp4_format();
+NumberFormat iq4_nl_format();
+NumberFormat q3k_format();
+NumberFormat iq4_xs_format();
+NumberFormat iq3_xxs_format();
+NumberFormat iq3_s_format();
+NumberFormat iq2_format();
+NumberFormat iq1_format();
+NumberFormat q2k_format();
 
 const NumberFormat& info(Format format) {
   // By FORMAT_*.
   static const std::array<NumberFormat, std::size(kAllFormats)> all = {
-      f16_format(), q8_format(),   q4_format(),   q6_format(),   q5k_format(),
-      q4k_format(), q4_0_format(), q5_0_format(), q5_1_format(), mxfp4_format()};
+      f16_format(),    q8_format(),      q4_format(),    q6_format(),    q5k_format(),    q4k_format(),
+      q4_0_format(),   q5_0_format(),    q5_1_format(),  mxfp4_format(), iq4_nl_format(), q3k_format(),
+      iq4_xs_format(), iq3_xxs_format(), iq3_s_format(), iq2_format(),   iq1_format(),    q2k_format()};
   return all[static_cast<size_t>(format)];
 }
 

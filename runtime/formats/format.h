@@ -24,14 +24,26 @@ enum class Format : uint32_t {
   q4_0 = FORMAT_Q4_0,
   q5_0 = FORMAT_Q5_0,
   q5_1 = FORMAT_Q5_1,
-  mxfp4 = FORMAT_MXFP4
+  mxfp4 = FORMAT_MXFP4,
+  iq4_nl = FORMAT_IQ4_NL,
+  q3k = FORMAT_Q3K,
+  iq4_xs = FORMAT_IQ4_XS,
+  iq3_xxs = FORMAT_IQ3_XXS,
+  iq3_s = FORMAT_IQ3_S,
+  iq2 = FORMAT_IQ2,
+  iq1 = FORMAT_IQ1,
+  q2k = FORMAT_Q2K
 };
 inline constexpr Format kFormats[] = {Format::f16, Format::q8, Format::q4};  // that any numbers can be rounded to
 // Formats that copy a type of files: matrices only, not tables.
-inline constexpr Format kNativeFormats[] = {Format::q6,   Format::q5k,  Format::q4k,  Format::q5_1,
-                                            Format::q5_0, Format::q4_0, Format::mxfp4};
-inline constexpr Format kAllFormats[] = {Format::f16, Format::q8, Format::q6,   Format::q5_1, Format::q5_0, Format::q5k,
-                                         Format::q4k, Format::q4, Format::q4_0, Format::mxfp4};  // finest first
+inline constexpr Format kNativeFormats[] = {Format::q6,     Format::q5k,     Format::q4k,   Format::q5_1,
+                                            Format::q5_0,   Format::q4_0,    Format::mxfp4, Format::iq4_nl,
+                                            Format::iq4_xs, Format::iq3_xxs, Format::iq3_s, Format::q3k,
+                                            Format::iq2,    Format::iq1,     Format::q2k};
+inline constexpr Format kAllFormats[] = {Format::f16,    Format::q8,     Format::q6,      Format::q5_1,  Format::q5_0,
+                                         Format::q5k,    Format::q4k,    Format::q4,      Format::q4_0,  Format::mxfp4,
+                                         Format::iq4_nl, Format::iq4_xs, Format::iq3_xxs, Format::iq3_s, Format::q3k,
+                                         Format::iq2,    Format::iq1,    Format::q2k};  // finest first
 
 // A format's row of the registry.
 struct NumberFormat {

@@ -1,10 +1,10 @@
-// GGUF's Q4_0 as it is.
+// GGUF's Q4_0 as it is. Q1_0 and Q2_0 have no finer numbers.
 #include "formats/blocks.h"
 
 namespace weft {
 namespace {
 
-constexpr DType kFrom[] = {DType::q4_0};
+constexpr DType kFrom[] = {DType::q4_0, DType::q1_0, DType::q2_0};
 
 uint64_t row_bytes(uint32_t blocks) { return blocks * 16ull + (blocks + 1ull) / 2 * 4; }
 

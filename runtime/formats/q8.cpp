@@ -5,8 +5,8 @@
 namespace weft {
 namespace {
 
-constexpr DType kFrom[] = {DType::q8_0, DType::q4_0, DType::q5_0,  DType::q5_1,
-                           DType::q2_k, DType::q3_k, DType::mxfp4, DType::dequantised};
+constexpr DType kFrom[] = {DType::q8_0,  DType::q4_0,   DType::q5_0,  DType::q5_1,
+                           DType::mxfp4, DType::iq4_nl, DType::nvfp4, DType::dequantised};
 
 uint64_t row_bytes(uint32_t blocks) { return blocks * 32ull + (blocks + 1ull) / 2 * 4; }
 

@@ -64,7 +64,9 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   const uint32_t most = rounds_inputs(plan, weights) && native ? 32 : plan.tile_tokens;
   const uint32_t tile = std::min({plan.tile_tokens, most, std::max(std::bit_ceil(tokens), 16u)});
   const bool biased = weights.bias.buffer != nullptr;
-  const bool matrices = uses_matrices(plan) && !rounds_inputs(plan, weights) && input.halves.bytes > 0;
+  // Cooperative matrices know one minimum a block, and Q2_K has two.
+  const bool matrices =
+      uses_matrices(plan) && !rounds_inputs(plan, weights) && input.halves.bytes > 0 && !weights.has(Format::q2k);
   if (matrices) halves(recorder, weights.cols, state, input.x, input.halves, tokens);
   std::vector<uint32_t> constants = {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add, 0, 0};
   if (matrices) constants.insert(constants.end(), {plan.matrix_side, TILE_THREADS / device.caps().subgroup_size});

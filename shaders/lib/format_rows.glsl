@@ -20,14 +20,18 @@ void places_of(out Place places[ROW_TILES], uint blocks, uint start, uint rows, 
 #ifdef WEFT_TEXEL
 const uint SUPER_TURN = SUPER_BLOCKS;
 uvec4 super_scales(uint row, uint block) { return word_at(scales_at(row, block)); }
-uint pair_scales(uvec4 scales, uint block) { return scales[block % SUPER_BLOCKS / 2]; }
+uvec4 block_scales(uvec4 scales, uint notes, uint block) {
+  if (NOTED) return uvec4(scales[block % SUPER_BLOCKS / 2], notes, 0, 0);
+  return THREE && block % SUPER_BLOCKS / 4 == 1 ? scales.zwzw : scales;
+}
 #else
 const uint SUPER_TURN = 2;
 uvec4 super_scales(uint row, uint block) {
   const uint at = scales_at(row, block);
-  return FORMAT == FORMAT_Q6 ? uvec4(small_word_at(at * 4 + block % SUPER_BLOCKS / 2), 0, 0, 0) : word_at(at);
+  if (NOTED) return uvec4(small_word_at(at * 4 + block % SUPER_BLOCKS / 2), 0, 0, 0);
+  return THREE ? uvec4(half_word_at(at, block % SUPER_BLOCKS / 4), 0, 0) : word_at(at);
 }
-uint pair_scales(uvec4 scales, uint block) { return scales.x; }
+uvec4 block_scales(uvec4 scales, uint notes, uint block) { return NOTED ? uvec4(scales.x, notes, 0, 0) : scales; }
 #endif
 
 // The upper bits of a block.
@@ -38,16 +42,16 @@ uvec2 upper_bits(uint row, uint block) {
 }
 
 // A block of integers from its words.
-void unpack_integers(out vec4 weights[8], uvec4 lower, uvec2 upper) {
-  [[unroll]] for (uint e = 0; e < 4; ++e) integers_of(weights[e * 2], weights[e * 2 + 1], lower[e], upper[e * UPPER / 4], e);
+void unpack_integers(out vec4 weights[8], uvec4 lower, uvec2 upper, uint block) {
+  [[unroll]] for (uint e = 0; e < 4; ++e) integers_of(weights[e * 2], weights[e * 2 + 1], lower_of(lower, block, e), upper[e * UPPER / 4], e);
 }
 
 // A block of a row from its 16-byte words; what its products are to be multiplied with is returned. Not of SUPER.
 float unpack_block(out vec4 weights[8], uvec4 words[BLOCK_WORDS], uvec2 upper, uint block, uint scales) {
   if (PACKED) {
-    unpack_integers(weights, words[0], upper);
+    unpack_integers(weights, words[0], upper, block);
     if (!MINIMA) return scale_of_pair(scales, block);
-    const vec2 line = line_of(uvec4(scales), block);
+    const vec2 line = line_of(uvec4(scales), block, 0);
     [[unroll]] for (uint j = 0; j < 8; ++j) weights[j] = line.x * weights[j] + line.y;
     return 1;
   }
@@ -120,13 +124,15 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
           [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
             const uint notes = NOTED ? NOTES_OF(scales[s % SCALE_LOADS], i, first_row + own_row(i, rows)) : 0;
             if (SUPER) {
-              unpack_integers(weights[i], words[s][i][0], upper[s][i]);
+              unpack_integers(weights[i], words[s][i][0], upper[s][i], block + s);
+              const uvec4 own = block_scales(scales_of_super[i], notes, block + s);
               if (MINIMA) {
-                const vec2 line = scale_and_minimum(scales_of_super[i], block + s);
-                [[unroll]] for (uint j = 0; j < 8; ++j) weights[i][j] = line.x * weights[i][j] + line.y;
-                scale[i] = 1;
+                const vec2 line = line_of(own, block + s, 0), second = SCALES == 2 ? line_of(own, block + s, 1) : line;
+                [[unroll]] for (uint j = 0; j < 8; ++j)
+                  weights[i][j] = j < 4 ? line.x * weights[i][j] + line.y : second.x * weights[i][j] + second.y;
+                first_scale[i] = scale[i] = 1;
               } else {
-                const vec2 halves = q6_scales(uvec2(pair_scales(scales_of_super[i], block + s), notes), block + s);
+                const vec2 halves = halves_of_super(own, block + s);
                 first_scale[i] = halves.x;
                 scale[i] = halves.y;
               }

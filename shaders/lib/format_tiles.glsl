@@ -3,7 +3,8 @@
 #include "lib/super_blocks.glsl"
 
 // tile: where the workgroup's rows begin, in 32-bit words.
-// scale_words: notes; q6: the scales of two blocks, then notes; q5k and q4k: the super-block's last word.
+// scale_words: notes; q6 and q2k: the scales of two blocks, then notes; of three bits half of
+// the super-block's last word; other super-blocks: all of that.
 void load_weights(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
   const uint count = row_words(blocks), eight = weight_eight(), scale_count = (blocks + RUN - 1) / RUN;
   const uint word = tile / 4 + IN_TILE(weight_row(), block_word(block) + eight * BLOCK_WORDS / 4, count), row = tile / 4 + IN_TILE(weight_row(), 0, count);
@@ -14,13 +15,15 @@ void load_weights(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], ui
     if (FORMAT == FORMAT_Q8) weights[i].xy = word_pairs[at * 2 + eight % 2];
     if (FORMAT == FORMAT_Q4) weights[i].x = small_words[at * 4 + eight];
     if (NOTED) scale_words[i].x = small_words[scales + i * WEIGHTS_APART * scale_count];
-    if (PACKED) weights[i].x = small_words[at * 4 + eight];
+    if (PACKED) weights[i].x = LOWER == 4 ? small_words[at * 4 + eight] : small_words[at * 4 + block % 2 * 2 + eight / 2] >> (eight % 2 * 4);
     if (FIFTH) weights[i].y = small_words[tile + words_before_fifth(blocks) + IN_TILE(weight_row(), block, blocks) + i * WEIGHTS_APART * blocks];
     if (!SUPER) continue;
     const uint own = row + i * WEIGHTS_APART * count;
     if (UPPER > 0) weights[i].y = small_words[upper_word(own, block, eight)];
-    if (FORMAT == FORMAT_Q6)
+    if (NOTED)
       scale_words[i].xy = uvec2(small_words[scales_at(own, block) * 4 + block % SUPER_BLOCKS / 2], scale_words[i].x);
+    else if (THREE)
+      scale_words[i].xy = word_pairs[scales_at(own, block) * 2 + block % SUPER_BLOCKS / 4];
     else
       scale_words[i] = words[scales_at(own, block)];
   }
@@ -30,13 +33,13 @@ void load_weights(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], ui
 float unpack(out vec4 low, out vec4 high, uvec4 eight, uvec4 scale_words, uint block) {
   const uint scales = scale_words.x;
   if (PACKED) integers_of(low, high, eight.x, eight.y, weight_eight());
-  if (FORMAT == FORMAT_Q6) {
-    const vec2 halves = q6_scales(scale_words.xy, block);
+  if (SUPER && !MINIMA) {
+    const vec2 halves = halves_of_super(scale_words, block);
     return weight_eight() < 2 ? halves.x : halves.y;
   }
   if (PACKED && !MINIMA) return scale_of_pair(scales, block);
   if (PACKED) {
-    const vec2 line = line_of(scale_words, block);
+    const vec2 line = line_of(scale_words, block, weight_eight() / 2);
     low = line.x * low + line.y;
     high = line.x * high + line.y;
     return 1;
@@ -84,7 +87,7 @@ void unpack_to_store(out vec4 low, out vec4 high, out float scale, out float min
       low = four_bits(eight.x);
       high = four_bits(eight.x >> 16);
     }
-    const vec2 line = line_of(scale_words, block);
+    const vec2 line = line_of(scale_words, block, 0);
     scale = line.x;
     minimum = line.y;
   } else {
@@ -100,12 +103,16 @@ void unpack_to_store(out vec4 low, out vec4 high, out float scale, out float min
 #elif defined(WEFT_FP16)
 // The largest magnitude that a block of a format of super-blocks can have.
 float super_peak(uvec4 scale_words, uint block) {
-  if (FORMAT == FORMAT_Q6) {
-    const vec2 halves = abs(q6_scales(scale_words.xy, block));
+  if (!MINIMA) {
+    const vec2 halves = abs(halves_of_super(scale_words, block));
     return 128 * max(halves.x, halves.y);
   }
-  const vec2 line = scale_and_minimum(scale_words, block);
-  return max(abs(line.y), abs(((1 << BITS) - 1) * line.x + line.y));
+  float peak = 0;
+  [[unroll]] for (uint h = 0; h < SCALES; ++h) {
+    const vec2 line = line_of(scale_words, block, h);
+    peak = max(peak, max(abs(line.y), abs(((1 << BITS) - 1) * line.x + line.y)));
+  }
+  return peak;
 }
 void unpack_to_store(out vec4 low, out vec4 high, out float scale, uvec4 eight, uvec4 scale_words, uint block, uint row) {
   scale = unpack(low, high, eight, scale_words, block);
@@ -128,7 +135,7 @@ void unpack_to_store(out uvec2 bytes, out vec2 line, uvec4 eight, uvec4 scale_wo
     bytes = uvec2(four_bytes(eight.x & 0xffffu), four_bytes(eight.x >> 16));
   else
     bytes = PACKED ? bytes_of_eight(eight.x, eight.y, weight_eight()) : eight.xy;
-  line = MINIMA ? line_of(scale_words, block) : vec2(scale_of_pair(scale_words.x, block), 0);
+  line = MINIMA ? line_of(scale_words, block, 0) : vec2(SUPER ? halves_of_super(scale_words, block).x : scale_of_pair(scale_words.x, block), 0);
 }
 #else
 void unpack_to_store(out vec4 low, out vec4 high, uvec4 eight, uvec4 scale_words, uint block) {

@@ -1,5 +1,10 @@
 // The code of each native format.
+#include "formats/iq2.glsl"
+#include "formats/iq3.glsl"
+#include "formats/iq4.glsl"
 #include "formats/mxfp4.glsl"
+#include "formats/q2k.glsl"
+#include "formats/q3k.glsl"
 #include "formats/q4_0.glsl"
 #include "formats/q5_0.glsl"
 #include "formats/q6.glsl"

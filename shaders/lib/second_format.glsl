@@ -2,6 +2,9 @@
 // GLSL has no templates. If SECOND_TILE is 0, nothing of it is called, and no driver sees it (gpu/specialise.h).
 #define FORMAT SECOND_FORMAT
 #define BITS SECOND_BITS
+#define IQ4 SECOND_IQ4
+#define THREE SECOND_THREE
+#define LOWER SECOND_LOWER
 #define SUPER SECOND_SUPER
 #define PACKED SECOND_PACKED
 #define FIFTH SECOND_FIFTH
@@ -10,6 +13,7 @@
 #define words_before_notes second_words_before_notes
 #define scale_of_pair second_scale_of_pair
 #define line_of second_line_of
+#define halves_of_super second_halves_of_super
 #define SCALES SECOND_SCALES
 #define MINIMA SECOND_MINIMA
 #define BLOCK_WORDS SECOND_BLOCK_WORDS
@@ -20,6 +24,7 @@
 #define block_word second_block_word
 #define tile_words second_tile_words
 #define upper_word second_upper_word
+#define lower_of second_lower_of
 #define scales_at second_scales_at
 #define bytes_of_eight second_bytes_of_eight
 #define integers_of second_integers_of
@@ -29,7 +34,7 @@
 #define unpack_block second_unpack_block
 #define places_of second_places_of
 #define super_scales second_super_scales
-#define pair_scales second_pair_scales
+#define block_scales second_block_scales
 #define upper_bits second_upper_bits
 #define unpack_integers second_unpack_integers
 #define rows_dot second_rows_dot
@@ -47,6 +52,9 @@
 #endif
 #undef FORMAT
 #undef BITS
+#undef IQ4
+#undef THREE
+#undef LOWER
 #undef SUPER
 #undef PACKED
 #undef FIFTH
@@ -55,6 +63,7 @@
 #undef words_before_notes
 #undef scale_of_pair
 #undef line_of
+#undef halves_of_super
 #undef SCALES
 #undef MINIMA
 #undef BLOCK_WORDS
@@ -65,6 +74,7 @@
 #undef block_word
 #undef tile_words
 #undef upper_word
+#undef lower_of
 #undef scales_at
 #undef bytes_of_eight
 #undef integers_of
@@ -74,7 +84,7 @@
 #undef unpack_block
 #undef places_of
 #undef super_scales
-#undef pair_scales
+#undef block_scales
 #undef upper_bits
 #undef unpack_integers
 #undef rows_dot

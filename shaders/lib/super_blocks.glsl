@@ -2,15 +2,23 @@
 // the choice by FORMAT.
 
 // 32-bit words of upper bits of a block.
-const uint UPPER = PACKED ? BITS - 4 : 0;
+const uint UPPER = PACKED ? BITS - LOWER : 0;
 
 // The 32-bit word of the upper bits of a super-block's columns 8 eight to 8 eight + 7. row: of the row's first word, in 16-byte words.
 uint upper_word(uint row, uint block, uint eight) {
   const uint k = block % SUPER_BLOCKS * UPPER + eight * UPPER / 4;
-  return (row + (block_word(block) - block % SUPER_BLOCKS + SUPER_BLOCKS + k / 4) * GROUP_ROWS) * 4 + k % 4;
+  return (row + (block / SUPER_BLOCKS * SUPER_WORDS(BITS) + SUPER_BLOCKS * LOWER / 4 + k / 4) * GROUP_ROWS) * 4 + k % 4;
 }
 // The last word of a block's super-block.
-uint scales_at(uint row, uint block) { return row + (block_word(block) - block % SUPER_BLOCKS + SUPER_WORDS(BITS) - 1) * GROUP_ROWS; }
+uint scales_at(uint row, uint block) { return row + (block / SUPER_BLOCKS * SUPER_WORDS(BITS) + SUPER_WORDS(BITS) - 1) * GROUP_ROWS; }
+
+// The lower bits of columns 8 eight to 8 eight + 7 of a block, lowest first in the 32-bit word. word: of the block.
+uint lower_of(uvec4 word, uint block, uint eight) {
+  if (LOWER == 4) return word[eight];
+  return (block % 2 == 0 ? word.xy : word.zw)[eight / 2] >> (eight % 2 * 4);
+}
+
+const bool IQ4 = FORMAT == FORMAT_IQ4_NL || FORMAT == FORMAT_IQ4_XS;
 
 // Eight integers as bytes, and as floats.
 uvec2 bytes_of_eight(uint lower, uint upper, uint eight) {
@@ -19,9 +27,22 @@ uvec2 bytes_of_eight(uint lower, uint upper, uint eight) {
   if (FORMAT == FORMAT_Q5_0) return q5_0_bytes(lower, upper, eight);
   if (FORMAT == FORMAT_Q5_1) return q5_1_bytes(lower, upper, eight);
   if (FORMAT == FORMAT_MXFP4) return mxfp4_bytes(lower);
+  if (IQ4) return iq4_bytes(lower);
+  if (FORMAT == FORMAT_IQ3_XXS) return iq3_xxs_bytes(lower);
+  if (FORMAT == FORMAT_IQ3_S) return iq3_s_bytes(lower);
+  if (FORMAT == FORMAT_Q2K) return q2k_bytes(lower);
+  if (FORMAT == FORMAT_Q3K) return q3k_bytes(lower, upper, eight);
+  if (FORMAT == FORMAT_IQ2) return iq2_bytes(lower, upper, eight);
+  if (FORMAT == FORMAT_IQ1) return iq1_bytes(lower, upper, eight);
   return FORMAT == FORMAT_Q5K ? q5k_bytes(lower, upper, eight) : q4k_bytes(lower);
 }
 void integers_of(out vec4 low, out vec4 high, uint lower, uint upper, uint eight) {
+  if (IQ4) {
+    const uvec2 places = q4k_bytes(lower);
+    low = iq4_values(unsigned_bytes(places.x));
+    high = iq4_values(unsigned_bytes(places.y));
+    return;
+  }
   const uvec2 bytes = bytes_of_eight(lower, upper, eight);
   low = MINIMA ? unsigned_bytes(bytes.x) : signed_bytes(bytes.x);
   high = MINIMA ? unsigned_bytes(bytes.y) : signed_bytes(bytes.y);
@@ -32,7 +53,16 @@ float scale_of_pair(uint notes, uint block) {
   const float unit = FORMAT == FORMAT_Q4_0 ? 1.0 / 16 : FORMAT == FORMAT_Q5_0 ? 1.0 / 8 : 1;
   return unit * scale_of(block % 2 == 0 ? notes : notes >> 16);
 }
-// The factor of a block's integers and what is added then, of MINIMA.
-vec2 line_of(uvec4 scale_words, uint block) {
+// The factors of the bytes of a block's first and second 16 columns, of SUPER without MINIMA. scale_words: of q6 and q2k the scales of the block
+// and its neighbour, then notes; of three bits half of the super-block's last word; else all of that.
+vec2 halves_of_super(uvec4 scale_words, uint block) {
+  if (FORMAT == FORMAT_Q6) return q6_scales(scale_words.xy, block);
+  if (THREE) return (FORMAT == FORMAT_Q3K ? 1.0 / 32 : 1.0 / 8) * signed_scales(scale_words.xy, block);
+  const float unit = FORMAT == FORMAT_IQ3_S ? 1.0 / 8 : FORMAT == FORMAT_IQ3_XXS ? 1.0 / 2 : 1;
+  return vec2(unit * signed_scale(scale_words, block));
+}
+// The factor of a block's integers and what is added then, of MINIMA. scale_words: as halves_of_super() has them. half_: of the block.
+vec2 line_of(uvec4 scale_words, uint block, uint half_) {
+  if (FORMAT == FORMAT_Q2K) return q2k_line(scale_words.xy, block, half_);
   return SUPER ? scale_and_minimum(scale_words, block) : vec2(scale_of(scale_words.x), scale_of(scale_words.x >> 16));
 }

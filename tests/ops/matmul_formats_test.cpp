@@ -87,13 +87,16 @@ void check_gated(const Tuning& tuning, const TwoFormats& of, uint32_t tokens) {
 }
 
 constexpr TwoFormats kNative = {Format::q4k, Format::q6, 192, 300, 512}, kQ8 = {Format::q8, Format::q4, 64, 130, 172},
-                     kHalves = {Format::f16, Format::q5k, 128, 192, 256};
+                     kHalves = {Format::f16, Format::q5k, 128, 192, 256},
+                     kOfThree = {Format::q3k, Format::q5k, 64, 192, 512},
+                     kCodeBooks = {Format::iq2, Format::iq4_xs, 128, 192, 256},
+                     kOfTwo = {Format::q2k, Format::q3k, 64, 192, 256};
 
 TEST_F(MatmulFormatsTest, FewTokens) {
   const std::vector<Tuning> tunings = product_tunings();
   for (const Tuning& tuning : tunings) check(tuning, kNative, 1);
   for (const Tuning& tuning : {tunings[0], tunings[2]}) {
-    for (const TwoFormats& of : {kQ8, kHalves}) check(tuning, of, 1);
+    for (const TwoFormats& of : {kQ8, kHalves, kOfThree, kCodeBooks, kOfTwo}) check(tuning, of, 1);
     check(tuning, kNative, 4);
   }
   check({.slice_bytes = 64 << 10}, {Format::q4k, Format::q6, 512, 1000, 256}, 1);
@@ -108,7 +111,7 @@ TEST_F(MatmulFormatsTest, Gates) {
 
 TEST_F(MatmulFormatsTest, Tiles) {
   const Tuning tuning = {.block_tokens = 8, .tile_tokens = 64, .half_tiles = false, .matrices = false};
-  for (const TwoFormats& of : {kNative, kQ8, kHalves}) check(tuning, of, 40);
+  for (const TwoFormats& of : {kNative, kQ8, kHalves, kOfThree, kCodeBooks}) check(tuning, of, 40);
   check({.tile_tokens = 16, .half_tiles = false, .matrices = false, .slice_bytes = 64 << 10},
         {Format::q4k, Format::q6, 512, 1000, 256}, 24);
 }
@@ -116,13 +119,14 @@ TEST_F(MatmulFormatsTest, Tiles) {
 TEST_F(MatmulFormatsTest, HalfTiles) {
   const Tuning tuning = {.tile_tokens = 64, .half_tiles = true, .matrices = false};
   if (!open_device(tuning)->plan().half_tiles) GTEST_SKIP() << "the device does not compute with halves";
-  for (const TwoFormats& of : {kNative, kHalves}) check(tuning, of, 40, 3 * 0x1p-11 / dot_error(of.cols));
+  for (const TwoFormats& of : {kNative, kHalves, kOfThree, kOfTwo})
+    check(tuning, of, 40, 3 * 0x1p-11 / dot_error(of.cols));
 }
 
 TEST_F(MatmulFormatsTest, Matrices) {
   const Tuning tuning = {.tile_tokens = 64, .matrices = true};
   if (!ops::uses_matrices(open_device(tuning)->plan())) GTEST_SKIP() << "the device has no cooperative matrices";
-  for (const TwoFormats& of : {kNative, kQ8, kHalves}) check(tuning, of, 40);
+  for (const TwoFormats& of : {kNative, kQ8, kHalves, kOfThree, kCodeBooks}) check(tuning, of, 40);
 }
 
 // Rows that are no whole super-blocks, in one format and beside another.

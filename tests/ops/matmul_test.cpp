@@ -571,6 +571,25 @@ TEST_F(MatmulTest, TilesOfNativeFormats) {
   }
 }
 
+// Formats of few bits, or whose numbers stand in a list; MatmulExpertTest.NativeFormats multiplies with all formats by
+// rows.
+TEST_F(MatmulTest, FormatsOfFewBits) {
+  const Tuning rows = {.split = 4, .row_tiles = 1, .texel_products = false};
+  const Tuning tiles = {.block_tokens = 8, .tile_tokens = 64, .half_tiles = false, .matrices = false};
+  const Tuning halves = {.tile_tokens = 64, .half_tiles = true, .matrices = false};
+  const Tuning matrices = {.tile_tokens = 64, .matrices = true};
+  const bool has_halves = open_device(halves)->plan().half_tiles;
+  const bool has_matrices = ops::uses_matrices(open_device(matrices)->plan());
+  for (const Format format : {Format::iq4_nl, Format::iq4_xs, Format::iq3_xxs, Format::iq3_s, Format::q3k, Format::iq2,
+                              Format::iq1, Format::q2k}) {
+    check_matmul(rows, {format, 65, 2304, 1, 1});
+    check_gated(rows, {format, 384, 256, 1, 1});
+    check_matmul(tiles, {format, 100, 768, 64, 50, ops::Output::add, true});
+    if (has_halves) check_matmul(halves, {format, 100, 768, 64, 50});
+    if (has_matrices) check_matmul(matrices, {format, 130, 768, 64, 50});
+  }
+}
+
 // With a format of two scales a block, inputs are not rounded to 8 bits.
 TEST_F(MatmulTest, Int8OfNativeFormats) {
   const Tuning tuning = {.block_tokens = 8, .tile_tokens = 64, .int8_inputs = true};

@@ -10,12 +10,31 @@
 
 #include "base/error.h"
 #include "format/model_file.h"
+#include "format/quants.h"
 #include "support/op_inputs.h"
 #include "support/random_rows.h"
 #include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
+
+constexpr int kOfIq4[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+// Column c of a super-block of three bits. byte: of a word of it.
+template <class Byte>
+float element_of_three(Format format, const Byte& byte, uint32_t c) {
+  const uint32_t e = c % 32, lower = byte(c / 64, c % 64 / 16 * 4 + c % 4) >> (c % 16 / 4 * 2) & 3,
+                 upper = byte(4 + c / 128, c / 32 % 4 * 4 + e % 4) >> (e / 4) & 1;
+  uint32_t word = 0;
+  for (uint32_t k = 0; k < 4; ++k) word |= byte(6, c / 64 * 4 + k) << 8 * k;
+  const uint32_t six = word >> (c / 16 % 4 * 6) & 63;
+  const float scale = half_to_float(static_cast<uint16_t>(byte(6, c < 128 ? 3 : 11) | byte(6, c < 128 ? 7 : 15) << 8)) *
+                      static_cast<float>(six < 32 ? static_cast<int>(six) : static_cast<int>(six) - 64);
+  if (format == Format::q3k) return scale * (static_cast<float>(lower) - (upper > 0 ? 4 : 0));
+  constexpr float kOfIq2[] = {8, 25, 43, 0}, kOfIq1[] = {1, 7, 9, 0};
+  const float size = (format == Format::iq2 ? kOfIq2 : kOfIq1)[lower] / 8;
+  return scale * (upper > 0 ? -size : size);
+}
 
 // Element (row, col) of packed tiles, by the description in shaders/abi.h.
 float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32_t row, uint32_t col) {
@@ -48,15 +67,30 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
       return power * (lower < 8 ? kTwice[lower] : -kTwice[lower - 8]);
     }
     const float scale = half_at(notes);
+    if (matrix.format == Format::iq4_nl) return scale * static_cast<float>(kOfIq4[lower]);
     const int spare = matrix.format == Format::q4_0 ? 16 : 8;  // two's complement of fewer than 8 bits
     return scale * static_cast<float>(static_cast<int8_t>((lower | fifth << 4) * spare) / spare);
   }
   if (is_native(matrix.format)) {
-    const uint32_t own = matrix.format == Format::q6 ? 13 : matrix.format == Format::q5k ? 11 : 9;
+    if (matrix.format == Format::q2k) {
+      const uint32_t supers = matrix.cols / 256, super = col / 256, c = col % 256, words = supers * 5;
+      const auto byte = [&](uint32_t k, uint32_t at) {
+        return std::to_integer<uint32_t>(tile[place_in_tile(r, super * 5 + k, words) * 16 + at]);
+      };
+      const uint32_t quant = byte(c / 64, c % 64 / 16 * 4 + c % 4) >> (c % 16 / 4 * 2) & 3, scales = byte(4, c / 16);
+      const size_t halves = size_t{words} * 1024 + place_in_tile(r, super, supers) * 4;
+      const float scale = half_at(halves) * static_cast<float>(scales & 15);
+      volatile float product = scale * static_cast<float>(quant),
+                     minimum = half_at(halves + 2) * static_cast<float>(scales >> 4);
+      return product - minimum;
+    }
+    const bool three = matrix.format == Format::q3k || matrix.format == Format::iq2 || matrix.format == Format::iq1;
+    const uint32_t own = matrix.format == Format::q6 ? 13 : matrix.format == Format::q5k ? 11 : three ? 7 : 9;
     const uint32_t supers = matrix.cols / 256, super = col / 256, c = col % 256, words = supers * own;
     const auto byte = [&](uint32_t k, uint32_t at) {
       return std::to_integer<uint32_t>(tile[place_in_tile(r, super * own + k, words) * 16 + at]);
     };
+    if (three) return element_of_three(matrix.format, byte, c);
     const uint32_t lower = byte(c / 32, c % 32 / 8 * 4 + c % 4) >> (c % 8 / 4 * 4) & 15;
     if (matrix.format != Format::q6) {
       const uint32_t b = c / 32, e = c % 32;
@@ -68,6 +102,14 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
       const size_t halves = place_in_tile(r, super * own + own - 1, words) * 16 + 12;
       const float scale = half_at(halves) * static_cast<float>(six(0)),
                   minimum = half_at(halves + 2) * static_cast<float>(six(1));
+      if (matrix.format != Format::q5k && matrix.format != Format::q4k) {
+        constexpr float kOfIq3[] = {2, 6, 10, 14, 18, 22, 26, 31};
+        const float factor = half_at(halves) * (static_cast<float>(six(0)) - 32);
+        if (matrix.format == Format::iq4_xs) return factor * static_cast<float>(kOfIq4[lower]);
+        if (matrix.format == Format::iq3_xxs) return 0.5f * factor * (lower < 8 ? kOfIq3[lower] : -kOfIq3[lower - 8]);
+        return factor *
+               static_cast<float>(2 * (lower < 8 ? static_cast<int>(lower) : static_cast<int>(lower) - 16) + 1);
+      }
       volatile float product = scale * static_cast<float>(lower | upper << 4);  // no fused difference
       return product - minimum;
     }
@@ -164,41 +206,52 @@ void expect_copied(Format format, const TensorView& tensor) {
       ASSERT_EQ(element(matrix, packed, r, c), r < rows ? want[size_t{r} * cols + c] : 0) << r << ", " << c;
 }
 
-// Places of d and dmin in a block. MXFP4 has an exponent instead.
+// Places of d and dmin in a block. MXFP4 has an exponent instead, IQ1_M parts of d.
 std::vector<size_t> places_of_halves(DType type) {
   if (type == DType::q6_k) return {208};
-  if (type == DType::mxfp4) return {};
+  if (type == DType::mxfp4 || type == DType::iq1_m) return {};
+  if (type == DType::q3_k) return {108};
+  if (type == DType::q2_k) return {80, 82};
+  if (type == DType::tq1_0) return {52};
+  if (type == DType::tq2_0) return {64};
+  if (has_list(type)) return {0};
   return type == DType::q4_0 || type == DType::q5_0 ? std::vector<size_t>{0} : std::vector<size_t>{0, 2};
 }
 
 // Native formats hold the bits of the file, whatever they are: first those of the gguf package's blocks.
+// Random blocks of a type, with all scales but those that are not finite.
+std::string random_blocks(DType type, uint32_t cols, Random& random) {
+  std::string blocks;
+  for (int row = 0; row < 70; ++row) append_row(blocks, type, random.normals(cols));
+  for (size_t at = 0; at < blocks.size(); at += block_bytes(type)) {
+    if (type == DType::mxfp4) blocks[at] = static_cast<char>(at / block_bytes(type) % 255);
+    for (const size_t place : places_of_halves(type)) {
+      blocks[at + place] = static_cast<char>(random.below(256));
+      blocks[at + place + 1] = static_cast<char>(random.below(2) * 128 + random.below(124));
+    }
+  }
+  return blocks;
+}
+
 TEST(MatrixPacking, NativeFormatsCopyEveryNumber) {
   const ModelFile goldens = open_model(source_folder() / "tests/unit/golden/format/quants.gguf");
   Random random(5);
-  for (const Format format : kNativeFormats) {
-    const DType type = file_type(format);
-    TensorView golden = *goldens.find(name(type));
-    const uint32_t block = block_elements(type);
-    golden.shape = {golden.bytes.size() / block_bytes(type), block};
-    std::vector<std::byte> bytes(golden.bytes.begin(), golden.bytes.end());
-    for (size_t at = 0; type == DType::mxfp4 && at < bytes.size(); at += block_bytes(type))
-      if (bytes[at] == std::byte{255}) bytes[at] = std::byte{200};  // NaN, which is refused
-    golden.bytes = bytes;
-    expect_copied(format, golden);
-    for (const uint32_t cols : {block, 2 * block, 3 * block}) {
-      std::string blocks;
-      for (int row = 0; row < 70; ++row) append_row(blocks, type, random.normals(cols));
-      for (size_t at = 0; at < blocks.size(); at += block_bytes(type))  // all scales but infinities and NaNs
-        for (const size_t place : places_of_halves(type)) {
-          blocks[at + place] = static_cast<char>(random.below(256));
-          blocks[at + place + 1] = static_cast<char>(random.below(2) * 128 + random.below(124));
-        }
-      if (type == DType::mxfp4)
-        for (size_t at = 0; at < blocks.size(); at += block_bytes(type))
-          blocks[at] = static_cast<char>(at / block_bytes(type) % 255);
-      expect_copied(format, {"t", type, {70, cols}, std::as_bytes(std::span(blocks))});
+  for (const Format format : kNativeFormats)
+    for (const DType type : info(format).from) {
+      SCOPED_TRACE(name(type));
+      TensorView golden = *goldens.find(name(type));
+      const uint32_t block = block_elements(type);
+      golden.shape = {golden.bytes.size() / block_bytes(type), block};
+      std::vector<std::byte> bytes(golden.bytes.begin(), golden.bytes.end());
+      for (size_t at = 0; type == DType::mxfp4 && at < bytes.size(); at += block_bytes(type))
+        if (bytes[at] == std::byte{255}) bytes[at] = std::byte{200};  // NaN, which is refused
+      golden.bytes = bytes;
+      expect_copied(format, golden);
+      for (const uint32_t cols : {block, 2 * block, 3 * block}) {
+        const std::string blocks = random_blocks(type, cols, random);
+        expect_copied(format, {"t", type, {70, cols}, std::as_bytes(std::span(blocks))});
+      }
     }
-  }
 }
 
 TEST(MatrixPacking, NativeFormatsRefuseScalesThatAreNotFinite) {
@@ -232,11 +285,11 @@ TEST(MatrixPacking, EveryTypeHasAFormat) {
   }
 }
 
-// Q4_0 and Q5_0 are integers times a scale, as q8 is: whatever the scale, subnormal or not, nothing is rounded.
+// Q4_0, Q5_0 and IQ4_NL are integers times a scale, as q8 is: whatever the scale, subnormal or not, nothing is rounded.
 TEST(MatrixPacking, SmallIntegersPassUnchanged) {
   const uint32_t rows = 70, cols = 96;
   Random random(3);
-  for (const DType type : {DType::q4_0, DType::q5_0}) {
+  for (const DType type : {DType::q4_0, DType::q5_0, DType::iq4_nl}) {
     std::vector<std::byte> blocks(bytes_for(type, std::vector<uint64_t>{rows, cols}));
     for (std::byte& byte : blocks) byte = static_cast<std::byte>(random.below(256));
     for (size_t b = 0; b < blocks.size(); b += block_bytes(type)) {

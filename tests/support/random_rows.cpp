@@ -43,6 +43,8 @@ struct RandomScales {
   float value[2];
 };
 
+RandomScales one_scale(size_t at, float deviation) { return {{at, at}, {1 / deviation, 1 / deviation}}; }
+
 RandomScales random_scales(DType type) {
   switch (type) {
     case DType::q4_0:
@@ -56,13 +58,36 @@ RandomScales random_scales(DType type) {
     case DType::q2_k:
       return {{80, 82}, {1 / 14.0f, 1.5f / 14.0f}};
     case DType::q3_k:
-      return {{108, 108}, {1 / 42.0f, 1 / 42.0f}};
+      return one_scale(108, 43);
     case DType::q4_k:
       return {{0, 2}, {1 / 240.0f, 7.5f / 240.0f}};
     case DType::q5_k:
       return {{0, 2}, {1 / 480.0f, 15.5f / 480.0f}};
     case DType::q6_k:
-      return {{208, 208}, {1 / 1370.0f, 1 / 1370.0f}};
+      return one_scale(208, 1370);
+    case DType::q1_0:
+      return one_scale(0, 1);
+    case DType::q2_0:
+      return one_scale(0, 0.707f);
+    case DType::iq4_nl:
+      return one_scale(0, 67);
+    case DType::iq4_xs:
+      return one_scale(0, 1250);
+    case DType::iq3_xxs:
+      return one_scale(0, 142);
+    case DType::iq3_s:
+      return one_scale(0, 139);
+    case DType::iq2_xxs:
+      return one_scale(0, 54);
+    case DType::iq2_xs:
+    case DType::iq2_s:
+      return one_scale(0, 56);
+    case DType::iq1_s:
+      return one_scale(0, 7.2f);
+    case DType::tq1_0:
+      return one_scale(52, 0.817f);
+    case DType::tq2_0:
+      return one_scale(64, 0.707f);
     default:
       throw std::invalid_argument(std::string("cannot write ") + name(type));
   }
@@ -79,18 +104,39 @@ std::string random_mxfp4(float deviation, uint64_t choice, std::string block) {
   return block;
 }
 
+// Parts of blocks that are no random bits, of types without an f16 in one place. False: not such a type.
+bool set_odd_scale(std::string& block, DType type, float deviation, uint64_t choice) {
+  if (type == DType::mxfp4) {
+    block = random_mxfp4(deviation, choice, block);
+  } else if (type == DType::iq1_m) {  // the highest four bits of four words
+    const uint16_t half = float_to_half(deviation / 7.2f);
+    for (size_t k = 0; k < 4; ++k)
+      block[49 + 2 * k] = static_cast<char>((block[49 + 2 * k] & 15) | (half >> 4 * k & 15) << 4);
+  } else if (type == DType::nvfp4) {  // E4M3 in four bytes
+    const float scale = deviation / 2.93f;
+    const int exponent = std::max(std::ilogb(scale), -6);
+    const float eighths = std::nearbyint(std::ldexp(scale, 3 - exponent));  // 8 more: of a normal number
+    std::fill_n(block.begin(), 4, static_cast<char>((exponent + 6) * 8 + static_cast<int>(eighths)));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 // Blocks of the other types: not the row rounded, but random bits of its own, with scales that give its deviation.
 void append_random_blocks(std::string& bytes, DType type, std::span<const float> row) {
-  const RandomScales scales = type == DType::mxfp4 ? RandomScales() : random_scales(type);
   const float deviation = 1.0f / std::sqrt(static_cast<float>(row.size()));
   for (size_t begin = 0; begin < row.size(); begin += block_elements(type)) {
     std::string block(block_bytes(type), '\0');
     for (size_t i = 0; i < block.size(); ++i)
       block[i] = static_cast<char>(mix_bits(std::bit_cast<uint32_t>(row[begin + i % block_elements(type)]) + i));
-    if (type == DType::mxfp4) {
-      bytes += random_mxfp4(deviation, mix_bits(std::bit_cast<uint32_t>(row[begin])), block);
+    if (set_odd_scale(block, type, deviation, mix_bits(std::bit_cast<uint32_t>(row[begin])))) {
+      bytes += block;
       continue;
     }
+    if (type == DType::tq2_0 || type == DType::q2_0)  // 2 is not in ternary files, and would move the mean
+      for (char& byte : block) byte = static_cast<char>(byte & ~((byte & 0x55) << 1));
+    const RandomScales scales = random_scales(type);
     for (int i = 0; i < 2; ++i) {
       const uint16_t half = float_to_half(scales.value[i] * deviation);
       std::memcpy(&block[scales.at[i]], &half, sizeof half);

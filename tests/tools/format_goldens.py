@@ -88,18 +88,32 @@ def make_safetensors():
     (golden / "safetensors-package.json").write_text(json.dumps(tensors))
 
 
+Q2_0 = 42
+gguf.GGML_QUANT_SIZES[Q2_0] = (64, 18)  # newer than the package
+
+
+def few_bits(data, kind):
+    """Q1_0 and Q2_0, which the package does not decode (0.19); tests/unit/format_quants.cpp says how this was checked."""
+    blocks = data.reshape(-1, 18)
+    bits = np.unpackbits(blocks[:, 2:], axis=1, bitorder="little").astype(np.float32)
+    integers = 2 * bits - 1 if kind == "Q1_0" else bits[:, 0::2] + 2 * bits[:, 1::2] - 1
+    return (blocks[:, :2].copy().view(np.float16).astype(np.float32) * integers).reshape(len(data), -1)
+
+
 def make_quants():
     """Blocks of random bits under random and extreme scales; NAME.floats is what the gguf package makes of NAME."""
     # Where a block's f16 scales are.
     scales = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
-              "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "MXFP4": []}
+              "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "MXFP4": [], "IQ4_NL": [0], "IQ4_XS": [0], "IQ3_XXS": [0], "IQ3_S": [0],
+              "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ1_S": [0], "IQ1_M": [], "TQ1_0": [52], "TQ2_0": [64], "NVFP4": [],
+              "Q1_0": [0], "Q2_0": [0]}
     extremes = [0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x8400, 0x7bff, 0xfbff]  # zeros, subnormals, ends
     own = np.random.default_rng(21)
     writer = gguf.GGUFWriter(golden / "quants.gguf", "none")
     for kind, places in scales.items():
-        type_ = gguf.GGMLQuantizationType[kind]
+        type_ = gguf.GGMLQuantizationType[kind] if kind != "Q2_0" else Q2_0
         elements, size = gguf.GGML_QUANT_SIZES[type_]
-        rows = 8 if elements == 32 else 4
+        rows = 8 if elements == 32 else 4 if kind in ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K") else 3
         blocks = own.integers(0, 256, (rows * 3, size), dtype=np.uint8)
         for i, block in enumerate(blocks):
             for place in places:
@@ -107,9 +121,13 @@ def make_quants():
                 block[place:place + 2] = [half & 255, half >> 8]
             if kind == "MXFP4":  # the scale's exponent
                 block[0] = own.choice([0, 1, 2, 101, 104, 107, 110, 145, 148, 254, 255]) if i % 2 else own.integers(115, 131)
+            if kind == "IQ1_M":  # its scale lies in the highest four bits of four words
+                half = own.choice(extremes) if i % 2 else int(own.standard_normal(1).astype(np.float16).view(np.uint16)[0])
+                for k in range(4):
+                    block[49 + 2 * k] = block[49 + 2 * k] & 15 | (half >> 4 * k & 15) << 4
         data = blocks.reshape(rows, 3 * size)
         writer.add_tensor(kind, data, raw_dtype=type_)
-        writer.add_tensor(kind + ".floats", dequantize(data, type_))
+        writer.add_tensor(kind + ".floats", few_bits(data, kind) if kind in ("Q1_0", "Q2_0") else dequantize(data, type_))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -256,20 +256,22 @@ TEST(Gguf, RefusesBytesThatBelongToNoTensor) {
 
 TEST(Gguf, NamesTypesItCannotReadYet) {
   GgufWriter w;
-  w.tensor("blk.0.attn_q.weight", {1, 256}, 23, 136);
+  w.tensor("blk.0.attn_q.weight", {1, 256}, 15, 292);
   refuse(w.file_of_zeros(),
-         {"not supported yet: IQ4_XS in tensor blk.0.attn_q.weight",
-          "Weft reads F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, MXFP4"},
+         {"not supported yet: Q8_K in tensor blk.0.attn_q.weight",
+          "Weft reads F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, MXFP4, IQ4_NL, "
+          "IQ4_XS, IQ3_XXS, "
+          "IQ3_S, IQ2_XXS, IQ2_XS, IQ2_S, IQ1_S, IQ1_M, TQ1_0, TQ2_0, NVFP4, Q1_0, Q2_0"},
          Code::unsupported);
   GgufWriter unknown;
   unknown.tensor("x", {1}, 99, 4);
   refuse(unknown.file_of_zeros(), {"not supported yet: type 99 in tensor x"}, Code::unsupported);
   const std::pair<uint32_t, const char*> names[] = {
-      {2, "Q4_0"},   {3, "Q4_1"},    {6, "Q5_0"},   {7, "Q5_1"},    {9, "Q8_1"},     {10, "Q2_K"},   {11, "Q3_K"},
-      {12, "Q4_K"},  {13, "Q5_K"},   {14, "Q6_K"},  {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
-      {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},  {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},
-      {26, "I32"},   {27, "I64"},    {28, "F64"},   {29, "IQ1_M"},  {30, "BF16"},    {34, "TQ1_0"},  {35, "TQ2_0"},
-      {39, "MXFP4"}, {40, "NVFP4"},  {41, "Q1_0"},  {42, "type 42"}};
+      {2, "Q4_0"},   {3, "Q4_1"},    {6, "Q5_0"},   {7, "Q5_1"},   {9, "Q8_1"},     {10, "Q2_K"},   {11, "Q3_K"},
+      {12, "Q4_K"},  {13, "Q5_K"},   {14, "Q6_K"},  {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
+      {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},
+      {26, "I32"},   {27, "I64"},    {28, "F64"},   {29, "IQ1_M"}, {30, "BF16"},    {34, "TQ1_0"},  {35, "TQ2_0"},
+      {39, "MXFP4"}, {40, "NVFP4"},  {41, "Q1_0"},  {42, "Q2_0"},  {43, "type 43"}};
   for (const auto& [type, expected] : names) EXPECT_EQ(ggml_type_name(type), expected);
   for (const DType dtype : kDTypes) {
     EXPECT_EQ(ggml_type_name(ggml_type(dtype)), name(dtype));

@@ -30,7 +30,9 @@ TEST(Quants, EveryTypeIsWhatTheGgufPackageDecodes) {
       ASSERT_EQ(std::bit_cast<uint32_t>(found[i]), bits) << name(dtype) << ", element " << i;
       different.insert(bits);
     }
-    EXPECT_GT(different.size(), 30u) << name(dtype) << ": the sample says too little";
+    const bool ternary = dtype == DType::tq1_0 || dtype == DType::tq2_0 || dtype == DType::q1_0 ||
+                         dtype == DType::q2_0;  // few numbers a scale
+    EXPECT_GT(different.size(), ternary ? 12u : 30u) << name(dtype) << ": the sample says too little";
   }
 }
 

@@ -134,7 +134,7 @@ typedef struct weft_model weft_model;
 /* Types of numbers. */
 typedef enum weft_type WEFT_ENUM {
   /* The default of the option. For matrices: the type closest to the file's, which is f16 for F32, F16 and BF16, the
-   * file's own for Q4_0, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K and MXFP4, q4 for Q4_1, and q8 for GGUF's other Q types. Matrices
+   * file's own for most of GGUF's types, q4 for Q4_1, q8 for Q8_0 and NVFP4 (docs/formats.md). Matrices
    * that become one on the device (queries, keys and values) may keep two types; those that share one type get the
    * smallest that holds all their numbers, or f16 if one of them has it, else q8. */
   WEFT_TYPE_FILE = 0,
