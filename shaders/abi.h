@@ -58,9 +58,10 @@ using uint = uint32_t;
 //   FORMAT_Q3K, FORMAT_IQ2, FORMAT_IQ1 (3 bits): column 4j + k of a block has bit 8k + j of its word of upper bits. The
 //               last word has the scales of each 16 columns, in two's complement: 32-bit word k those of blocks 2k and
 //               2k + 1, 6 bits each, lowest first. Above these words 0 and 2 have the lower half of the half d, 1 and 3
-//               its upper half. Value = (d * scale) * number, an eighth of it for IQ2 and IQ1. Q3K: two's complement. IQ2 and IQ1: the upper bit is the sign,
-//               the others stand for 8, 25 or 43, and for 1, 7 or 9. Files of these types and of IQ3's name whole
-//               groups of numbers in a code book; here each number has its own bits.
+//               its upper half. Value = (d * scale) * number, an eighth of it for IQ2 and IQ1. Q3K: two's complement.
+//               IQ2 and IQ1: the upper bit is the sign, the others stand for 8, 25 or 43, and for 1, 7 or 9. Files of
+//               these types and of IQ3's name whole groups of numbers in a code book; here each number has its own
+//               bits.
 //
 // Other formats copy types of files whose blocks have BLOCK columns, likewise to the last bit. A block has a word of 16
 // bytes, in the order that super-blocks have the lower four bits.

@@ -158,7 +158,7 @@ void set_ternary(SuperBlock& block, uint32_t e, uint32_t number) {
 }
 
 // 54 bytes: bytes of five numbers of 0 .. 2 each[48], of four[4], d. A byte is a fraction of 256 whose digits to the
-// base of 3 are the numbers. Those of a byte are 32 elements apart, then 16, then 4.
+// base of 3 are the numbers. The numbers of a byte are 32 elements apart, then 16, then 4.
 void read_tq1_0(SuperBlock& block, const std::byte* from) {
   block.scales.fill(1);
   const auto read = [&](uint32_t first_byte, uint32_t bytes, uint32_t first, uint32_t digits) {

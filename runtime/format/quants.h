@@ -46,7 +46,7 @@ bool is_nibbles(DType dtype);
 NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index);
 
 // 32 integers of Q4_0, Q5_0 or Q5_1, none below 0. Values are scale (quant - 8), scale (quant - 16), and scale quant +
-// minimum; those of Q1_0 and Q2_0, whose blocks are larger, are as Q4_0 has them. Those of IQ4_NL are scale
+// minimum. Q1_0 and Q2_0, whose blocks are larger, are read as Q4_0. IQ4_NL's values are scale
 // numbers_of(type).list[quant]. A block of MXFP4 has the four bits of each number, 0 for -0, and its scale is the upper
 // half of a float's bits, or kNoPower if the file has a NaN.
 inline constexpr uint16_t kNoPower = 0x7f80;
@@ -54,13 +54,12 @@ struct SmallBlock {
   uint16_t scale, minimum;  // f16 but of MXFP4; only Q5_1 has a minimum
   std::array<uint8_t, kQ8BlockElements> quants;
 };
-// Of the 32 elements from element 32 * index on of a tensor. blocks: of the whole tensor.
+// Reads the 32 elements from element 32 * index on of a tensor. blocks: of the whole tensor.
 SmallBlock small_block(DType dtype, const std::byte* blocks, uint64_t index);
 
 // The 256 integers of a block of Q2_K, Q4_K, Q5_K or Q6_K. Values of Q4_K and Q5_K are (d scale) quant - (dmin
-// minimum), with a scale and a minimum for each 32 of them, those of Q2_K likewise for each 16; those of Q6_K (d scale)
-// (quant - 32), with a scale for each 16. Of types whose quants stand for the numbers of a list, numbers_of() says what
-// values are.
+// minimum), with a scale and a minimum for each 32 of them; those of Q2_K likewise for each 16; those of Q6_K (d scale)
+// (quant - 32), with a scale for each 16. For types with a list of numbers, numbers_of() says what values are.
 struct SuperBlock {
   uint16_t d, dmin;  // f16
   std::array<int8_t, 16> scales;
