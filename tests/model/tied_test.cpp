@@ -130,7 +130,8 @@ TEST_F(TiedTest, UntiedTablesStayApart) {
   LlamaShape shape;
   shape.tied = false;
   for (const DType type : kDTypes) {
-    if (!has_rounding_bounds(type) && type != DType::iq4_nl && type != DType::iq2_s) continue;  // two of these say enough
+    if (!has_rounding_bounds(type) && type != DType::iq4_nl && type != DType::iq2_s)
+      continue;  // two of these say enough
     shape.width = is_quantised(type) ? 256 : 64;
     make_gguf(folder.path() / "m.gguf", shape, {type, 7, ""});
     const auto model = load_model(open_device(), folder.path() / "m.gguf", {});
