@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
+
+#include "format/quantised_rows.h"
 
 namespace weft {
 
@@ -39,6 +42,14 @@ uint64_t fingerprint(const ModelFile& file) {
     const std::span<const std::byte> bytes = stored_bytes(tensor);
     const size_t piece = std::min<size_t>(bytes.size(), 4096), rest = bytes.size() - piece;
     for (const size_t at : {size_t{0}, rest / 2, rest}) hash.add(bytes.subspan(at, piece));
+    if (!tensor.rows) continue;
+    // Scales and zero points are other tensors of the folder, which only the rows' numbers depend on.
+    std::vector<float> values(tensor.shape.back());
+    const uint64_t rows = element_count(tensor.shape) / values.size();
+    for (const uint64_t row : {uint64_t{0}, rows / 2, rows - 1}) {
+      tensor.rows->values(row, values);
+      hash.add(std::as_bytes(std::span(values)));
+    }
   }
   return hash.value();
 }

@@ -44,6 +44,9 @@ const TensorView& Tensors::expert(const Part& part, int layer, uint32_t number, 
   }
   if (name.find('#') != name.npos) return need_named(with_number(name, number), {part.rows, cols});
   const TensorView& all = need_named(name, {count, part.rows, cols});
+  if (all.rows)
+    throw Error(Code::unsupported, "not supported: experts in the quantised tensor '" + name + "'", file_.path.string(),
+                "Weft reads such tensors of gpt-oss only");
   Made& made = made_.emplace_back();
   made.view = rows_of(all, number, 1);
   made.view.name += "[" + std::to_string(number) + "]";
@@ -61,7 +64,8 @@ const TensorView& Tensors::made_expert(const Part& part, int layer, uint32_t num
   if (const TensorView* const quantised = look_up(base); quantised && quantised->rows) {
     const TensorView& all = need_named(base, {count, rows, cols});
     const uint64_t first = number * rows;
-    in_order(all, part.rows, first,
+    // The parts' rows alternate. Each part reports its share of the stored bytes, so that all are released.
+    in_order(all, part.rows, first + part.number * part.rows,
              [first, of = part.of, which = part.number](uint64_t row) { return first + row * of + which; });
     made_.back().view.name = name;
     return made_.back().view;

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/half.h"
 #include "format/model_file.h"
 #include "format/packed_row.h"
 #include "format/quantised_rows.h"
@@ -76,6 +77,12 @@ class Changed {
   void set(const std::string& name, size_t index, T value) {
     std::memcpy(&tensors.at(name).bytes[index * sizeof value], &value, sizeof value);
   }
+  template <typename T>
+  T get(const std::string& name, size_t index) const {
+    T value;
+    std::memcpy(&value, &tensors.at(name).bytes[index * sizeof value], sizeof value);
+    return value;
+  }
   void refuse(const std::vector<std::string>& fragments, Code code = Code::bad_file) {
     expect_error(code, fragments, [&] { open(); });
   }
@@ -111,9 +118,15 @@ TEST_P(QuantisedFolders, HaveTheNumbersThatTheToolStored) {
     for (uint64_t row = 0; row < tensor.shape[0]; ++row) {
       const std::vector<float> own = floats_of(computed_row(tensor, row, tensor.dtype, bytes, rounding));
       const auto want = values.begin() + static_cast<ptrdiff_t>(row * tensor.shape[1]);
-      if (tensor.rows->has_blocks(tensor.dtype) && tensor.rows->blocks_are_rounded(tensor.dtype)) continue;
-      ASSERT_TRUE(std::equal(own.begin(), own.end(), want)) << "row " << row;
+      if (tensor.rows->has_blocks(tensor.dtype) && tensor.rows->blocks_are_rounded(tensor.dtype))
+        for (size_t i = 0; i < own.size(); ++i) {  // scales are rounded to f16
+          const float most = std::abs(want[static_cast<ptrdiff_t>(i)]) * 0x1p-11f + 128 * 0x1p-25f;
+          ASSERT_NEAR(own[i], want[static_cast<ptrdiff_t>(i)], most) << "row " << row << ", column " << i;
+        }
+      else
+        ASSERT_TRUE(std::equal(own.begin(), own.end(), want)) << "row " << row;
     }
+    EXPECT_LT(rounding.relative(), 0x1p-11);
     const TensorView part = rows_of(tensor, 3, 5);
     std::vector<float> some(90);  // begins in a row, ends in another
     to_float(part, tensor.shape[1] + 32, some);
@@ -168,6 +181,22 @@ TEST(Quantised, SaysHowMuchScalesAreRounded) {
   EXPECT_LT(rounding.relative(), 0x1p-11);
 }
 
+// Zero points that are 0 make version 1's subtraction borrow from the word's next zero point.
+TEST(Quantised, AddsOneToWordsOfZeroPoints) {
+  Changed folder("gptq-4");
+  const std::vector<float> before = floats_of(*folder.open().find(kUp + ".weight"));
+  folder.set(kUp + ".qzeros", 0, uint32_t{0x88888880 - 0x11111111});  // of rows 0 to 7
+  const ModelFile model = folder.open();
+  const TensorView& tensor = *model.find(kUp + ".weight");
+  const std::vector<float> after = floats_of(tensor);
+  const uint64_t columns = tensor.shape[1];
+  const float scale = half_to_float(folder.get<uint16_t>(kUp + ".scales", 0));
+  ASSERT_GT(scale, 0);
+  for (uint64_t i = 0; i < after.size(); ++i)
+    ASSERT_EQ(after[i], i < columns ? scale * (std::nearbyint(before[i] / scale) + 8) : before[i])
+        << "row " << i / columns << ", column " << i % columns;
+}
+
 // Tables and `--type q4`: the integers stay, only the minima are rounded.
 TEST(Quantised, KeepsTheIntegersInQ4) {
   const ModelFile model = open_model(golden("awq-4"));
@@ -204,6 +233,12 @@ TEST(Quantised, RefusesConfigurationsItCannotRead) {
   with("compressed-int", "config_groups", {{"a", {{"format", "nvfp4-pack-quantized"}}}},
        {"config_groups", "'nvfp4-pack-quantized'"}, Code::unsupported);
   with("compressed-int", "config_groups", json::array(), {"config_groups"}, Code::bad_file);
+  const auto group = [](const json& weights) { return json{{"weights", weights}}; };
+  with("compressed-int", "config_groups", {{"a", group({{"num_bits", 4}})}, {"b", group({{"num_bits", 7}})}},
+       {"config_groups, b, weights: not supported: 'num_bits' is 7", "4 and 8"}, Code::unsupported);
+  with("compressed-fp8", "config_groups",
+       {{"a", group({{"block_structure", {48, 32}}})}, {"b", group({{"block_structure", {40, 32}}})}},
+       {"config_groups, b, weights: not supported: another 'block_structure'"}, Code::unsupported);
   with("fp8-blocks", "fmt", "e5m2", {"'e5m2'", "e4m3"}, Code::unsupported);
   with("fp8-blocks", "weight_block_size", {48}, {"weight_block_size", "two numbers"}, Code::bad_file);
   with("fp8-blocks", "weight_block_size", {48, 64}, {"weight_scale_inv has the shape (2, 2), expected (2, 1)"},
@@ -256,7 +291,7 @@ TEST(Quantised, NamesThePartThatIsWrong) {
   {
     Changed folder("gptq-4");
     folder.tensors[kUp + ".weight"] = {"F16", {1}, "12"};
-    folder.refuse({kUp + ".weight is there quantised, and once more"});
+    folder.refuse({kUp + ".weight is in the folder twice: quantised, and as plain numbers"});
   }
 }
 
@@ -297,6 +332,43 @@ TEST(Quantised, NamesThePartOfCompressedTensorsThatIsWrong) {
     folder.set(kUp + ".weight_scale", 0, std::numeric_limits<float>::infinity());
     folder.refuse({kUp + ".weight_scale has the scale inf of block (0, 0)"});
   }
+}
+
+TEST(Quantised, ChecksZeroPointsOutsideWords) {
+  Changed folder("compressed-int");
+  Changed::Tensor& zeros = folder.tensors.at(kUp + ".weight_zero_point");
+  zeros = {"I8", {64, 2}, std::string(128, '\7')};
+  EXPECT_EQ(folder.open().find(kUp + ".weight")->dtype, DType::q5_0);
+  for (const int8_t zero : {-9, 8, 100}) {
+    folder.set(kUp + ".weight_zero_point", 5, zero);
+    folder.refuse({"model.safetensors: tensor " + kUp + ".weight_zero_point has the zero point " +
+                   std::to_string(zero) + " at element 5, expected -8 to 7"});
+  }
+}
+
+// Older folders have a group of no column instead of no tensor.
+TEST(Quantised, ReadsGroupsThatAreNotNamed) {
+  Changed folder("compressed-int");
+  const std::vector<float> want = floats_of(*folder.open().find(kUp + ".weight"));
+  folder.tensors[kUp + ".weight_g_idx"] = {"I32", {64}, std::string(256, '\xff')};
+  const ModelFile model = folder.open();
+  EXPECT_EQ(model.find(kUp + ".weight")->dtype, DType::q5_0);
+  EXPECT_EQ(floats_of(*model.find(kUp + ".weight")), want);
+  folder.set(kUp + ".weight_g_idx", 63, int32_t{1});
+  folder.refuse({kUp + ".weight_g_idx puts column 0 into group -1"});
+  folder.tensors[kUp + ".weight_g_idx"] = {"I32", {63}, std::string(252, '\xff')};
+  folder.refuse({kUp + ".weight_g_idx has the shape (63), expected (64)"});
+}
+
+// As many blocks as rows.
+TEST(Quantised, TellsBlocksFromRowsByShape) {
+  Changed folder("compressed-fp8");
+  folder.how()["config_groups"] = {{"a", {{"weights", {{"num_bits", 8}, {"block_structure", {8, 8}}}}}}};
+  folder.tensors[kUp + ".weight_scale"] = {"F32", {8, 8}, std::string(256, '\0')};
+  for (size_t i = 0; i < 64; ++i) folder.set(kUp + ".weight_scale", i, static_cast<float>(i));
+  folder.tensors[kUp + ".weight"].bytes = std::string(4096, '\x38');  // all 1
+  const std::vector<float> values = floats_of(*folder.open().find(kUp + ".weight"));
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<float>(i / 512 * 8 + i % 64 / 8)) << i;
 }
 
 // gpt-oss's folder has the numbers of the GGUF file beside it. Its gates alternate with what they gate.

@@ -49,6 +49,8 @@ class FourBitRows final : public QuantisedRows {
     }
   }
 
+  // bitsandbytes rounds the product before it adds the offset: one fused operation would give other numbers, so this
+  // file is compiled with -ffp-contract=off.
   float factor(uint64_t block) const {
     if (tensors_.factors.dtype != DType::u8) return float_at(tensors_.factors, block);
     const auto place = std::to_integer<uint64_t>(tensors_.factors.bytes[block]);

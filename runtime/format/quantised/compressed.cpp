@@ -9,7 +9,10 @@
 //   weight_scale (rows, groups), or (1) for the whole matrix
 //   weight_zero_point, unless all are 0: (rows, groups) I8, or with pack-quantized (words, groups) I32, neighbouring
 //     rows in a word
-//   weight_g_idx (columns) I32, with act-order: the group of each column
+//   weight_g_idx (columns) I32, with act-order: the group of each column. Older folders have -1 for all columns if
+//     groups are neighbours
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 
@@ -91,6 +94,21 @@ IntegerLayout packed_layout(QuantisedFolder& folder, const std::string& module, 
   return layout;
 }
 
+// Throws for a zero point outside the integers. Words cannot have one.
+void check_zeros(const QuantisedFolder& folder, const TensorView& zeros, uint32_t bits) {
+  const int middle = 1 << (bits - 1);
+  for (size_t i = 0; i < zeros.bytes.size(); ++i)
+    if (const int zero = static_cast<int8_t>(zeros.bytes[i]); zero < -middle || zero >= middle)
+      folder.refuse(zeros, "has the zero point " + std::to_string(zero) + " at element " + std::to_string(i) +
+                               ", expected " + std::to_string(-middle) + " to " + std::to_string(middle - 1));
+}
+
+// True if a tensor says of no column which group it is in.
+bool names_no_group(const TensorView* groups, uint64_t columns) {
+  return groups && groups->dtype == DType::i32 && groups->shape == std::vector<uint64_t>{columns} &&
+         std::ranges::all_of(groups->bytes, [](std::byte byte) { return byte == std::byte{255}; });
+}
+
 void read_integers(QuantisedFolder& folder, const std::string& module, const TensorView& weights,
                    IntegerLayout layout) {
   const std::string scales_name = module + ".weight_scale", zeros_name = module + ".weight_zero_point";
@@ -104,12 +122,15 @@ void read_integers(QuantisedFolder& folder, const std::string& module, const Ten
                   "has " + std::to_string(groups) + " groups for " + std::to_string(layout.columns) + " columns");
   layout.group = layout.columns / groups;
   const TensorView* zeros = folder.find(zeros_name);
-  if (zeros && zeros->dtype == DType::i8)
+  if (zeros && zeros->dtype == DType::i8) {
     zeros = &folder.need(zeros_name, {DType::i8}, one ? zeros->shape : by_group);
-  else if (zeros)
+    check_zeros(folder, *zeros, layout.bits);
+  } else if (zeros) {
     zeros = &folder.need(zeros_name, {DType::i32}, {(layout.rows * layout.bits + 31) / 32, groups});
+  }
   if (zeros && zeros->bytes.empty()) folder.refuse(*zeros, "has no numbers");
-  layout.group_of = read_groups(folder, module + ".weight_g_idx", layout, false);
+  const std::string order = module + ".weight_g_idx";
+  if (!names_no_group(folder.find(order), layout.columns)) layout.group_of = read_groups(folder, order, layout, false);
   put_integers(folder, weights, module, layout, std::make_shared<CompressedRows>(layout, weights, scales, zeros));
 }
 
@@ -122,7 +143,7 @@ void check_format(const JsonObject& config) {
               "Weft reads pack-quantized, int-quantized and float-quantized");
 }
 
-// Checks the groups' formats. Returns the block of scales that one of them names.
+// Checks the groups' formats and bits. Returns the block of scales that the groups name, which must be the same in all.
 std::optional<ScaleBlock> read_config_groups(const JsonObject& config) {
   std::optional<ScaleBlock> block;
   if (!config.has("config_groups")) return block;
@@ -132,7 +153,15 @@ std::optional<ScaleBlock> read_config_groups(const JsonObject& config) {
     check_format(own);
     if (!own.has("weights")) continue;
     const JsonObject weights = own.object("weights");
-    if (weights.has("block_structure")) block = block_of(weights, "block_structure");
+    if (const uint32_t bits = weights.integer("num_bits", 0, UINT32_MAX, 8); bits != 4 && bits != 8)
+      throw Error(Code::unsupported, "not supported: 'num_bits' is " + std::to_string(bits), weights.place(),
+                  "Weft reads weights of 4 and 8 bits");
+    if (!weights.has("block_structure")) continue;
+    const ScaleBlock named = block_of(weights, "block_structure");
+    if (block && *block != named)
+      throw Error(Code::unsupported, "not supported: another 'block_structure' than that of an earlier group",
+                  weights.place());
+    block = named;
   }
   return block;
 }

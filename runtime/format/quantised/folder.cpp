@@ -73,7 +73,8 @@ const TensorView& QuantisedFolder::need_matrix(const std::string& name, std::ini
 void QuantisedFolder::put(const TensorView& in_place_of, std::string name, DType dtype, std::vector<uint64_t> shape,
                           std::shared_ptr<const QuantisedRows> rows) {
   if (name != in_place_of.name && places_.contains(name))
-    throw Error(Code::bad_file, "tensor " + printable(name) + " is there quantised, and once more",
+    throw Error(Code::bad_file,
+                "tensor " + printable(name) + " is in the folder twice: quantised, and as plain numbers",
                 file_of(in_place_of));
   TensorView& made = made_[places_.at(in_place_of.name)];
   made.name = std::move(name);

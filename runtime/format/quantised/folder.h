@@ -22,13 +22,13 @@ class QuantisedFolder {
   std::vector<std::string> modules(std::string_view end) const;
   // A tensor; nullptr if the files lack it.
   const TensorView* look(const std::string& name) const;
-  // The same of a tensor that becomes a part of a matrix.
+  // Finds a tensor as look() does, and notes that it is a part of a matrix.
   const TensorView* find(const std::string& name);
-  // The same; throws Error(bad_file), naming file, tensor and what was expected, if it is missing or has another shape
-  // or none of these types.
+  // Finds a part as find() does. Throws Error(bad_file), naming file, tensor and what was expected, if it is missing or
+  // has another shape or none of these types.
   const TensorView& need(const std::string& name, std::initializer_list<DType> types,
                          const std::vector<uint64_t>& shape);
-  // One of two dimensions, both above 0.
+  // Finds a part of two dimensions, both above 0. Throws as need().
   const TensorView& need_matrix(const std::string& name, std::initializer_list<DType> types);
   // Puts a matrix in the place of a tensor that it was made of.
   void put(const TensorView& in_place_of, std::string name, DType dtype, std::vector<uint64_t> shape,

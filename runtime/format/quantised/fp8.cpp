@@ -81,7 +81,8 @@ ScaleBlock block_of_shape(QuantisedFolder& folder, const TensorView& weights, co
   const uint64_t rows = weights.shape[0], columns = weights.shape[1];
   const TensorView* scales = folder.find(name);
   const uint64_t count = scales ? element_count(scales->shape) : 1;
-  if (block && count != 1 && count != rows) return *block;
+  const bool by_row = scales && scales->shape == std::vector<uint64_t>{rows, 1};
+  if (block && count != 1 && !by_row) return *block;
   return {count == 1 ? rows : 1, columns};
 }
 

@@ -11,6 +11,7 @@ namespace weft {
 // Shape of the blocks that have one scale; those at the ends may be smaller.
 struct ScaleBlock {
   uint64_t rows, columns;
+  bool operator==(const ScaleBlock&) const = default;
 };
 
 // Puts a matrix of E4M3 in its place. scales: a tensor's name; it has a number for each block.

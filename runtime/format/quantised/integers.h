@@ -60,7 +60,7 @@ class IntegerRows : public QuantisedRows {
   bool rounded_ = false;  // some scale is no f16
 };
 
-// The same for a method: puts the matrix MODULE.weight in the place of a tensor.
+// Checks the rows, and puts them as the matrix MODULE.weight in the place of a tensor.
 void put_integers(QuantisedFolder& folder, const TensorView& in_place_of, const std::string& module,
                   const IntegerLayout& layout, std::shared_ptr<IntegerRows> rows);
 

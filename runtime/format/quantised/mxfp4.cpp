@@ -1,7 +1,8 @@
 // gpt-oss's folders: of the matrices (experts, rows, columns) of a module
 //
 //   NAME_blocks (experts, rows, columns / 32, 16) U8: 32 numbers of E2M1, neighbours in a byte, the first in the lower
-//   half NAME_scales (experts, rows, columns / 32) U8: the exponents of their powers of two
+//     half
+//   NAME_scales (experts, rows, columns / 32) U8: the exponents of their powers of two
 //
 // They become a tensor NAME of MXFP4 (format/quants.h).
 #include "format/quantised/folder.h"
