@@ -19,7 +19,11 @@ using namespace weft::capi;
 
 capi::InUse::InUse(DeviceUser* user, const char* what) : user_(user) {
   need_own(*user->model);
-  if (user->in_use.exchange(true))
+  const auto taken = [&] {  // by a recovery, perhaps, which takes all users for a while and holds this lock
+    const auto lock = lock_users(*user->model);
+    return user->in_use.exchange(true);
+  };
+  if (user->in_use.exchange(true) && taken())
     throw Error(Code::invalid_argument, "it is in use", what,
                 "call this after the call whose callback this is, and from one thread at a time");
   user->thread = std::this_thread::get_id();

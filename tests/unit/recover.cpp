@@ -334,6 +334,21 @@ TEST_F(RecoverTest, SessionsOfSeveralThreads) {
   }
 }
 
+// A recovery takes all sessions for a while. Calls that begin then are no misuse: they wait.
+TEST_F(RecoverTest, CallsWaitWhileTheDeviceIsOpenedAgain) {
+  weft_session* const session = make_session();
+  const Ids prompt = {5, 9, 2};
+  std::atomic<bool> done = false;
+  std::thread thread([&] {
+    weft_error error = {};
+    EXPECT_EQ(weft_model_recover(model_, &error), WEFT_OK) << error.sentence;
+    done = true;
+  });
+  while (!done && !HasFailure())
+    EXPECT_EQ(weft_session_prompt(session, prompt.data(), prompt.size(), &error_), WEFT_OK) << error_.sentence;
+  thread.join();
+}
+
 TEST_F(RecoverTest, ABatchIsEmptyAndItsSessionsGoOn) {
   weft_session* const session = make_session();
   const Ids want = answer(session, 20);
