@@ -31,9 +31,9 @@ using uint = uint32_t;
 //
 //   words 0 to 7: the lower four bits of a block each. Byte 4i + k has those of column 8i + k in its lower half, and
 //               those of column 8i + 4 + k in its upper half.
-//   of 2 and 3 bits instead, words 0 to 3: the lower two bits of two blocks each, 8 bytes for either. Byte 4h + k of
-//   these
-//               has those of columns 16h + k, 16h + 4 + k, 16h + 8 + k and 16h + 12 + k, lowest first.
+//   words 0 to 3, of 2 and 3 bits instead: the lower two bits of two blocks each, 8 bytes for either. Byte 4h + k of
+//               these has those of columns 16h + k, 16h + 4 + k, 16h + 8 + k and 16h + 12 + k, the first in its lowest
+//               bits.
 //   then:       bits - 4 32-bit words for each block, with the upper bits; of 3 bits, one, of 2 none.
 //   last word:  scales.
 //
@@ -47,9 +47,9 @@ using uint = uint32_t;
 //               scales, block b's from bit 4b on; those of their minima; the upper two bits of the scales, block b's
 //               from bit 2b on, and, 16 bits higher, of the minima; the halves d and, above it, dmin.
 //               Value = (d * scale) * integer - (dmin * minimum).
-//   FORMAT_Q2K (Q2_K, 2 bits): the last word has a byte for each 16 columns, the scale in its lower half, the minimum
-//   in
-//               its upper one. After the words of a tile come the super-blocks' 32-bit words, d and above it dmin.
+//   FORMAT_Q2K (Q2_K, 2 bits): the last word has a byte for each 16 columns, the scale in its lower half, the
+//               minimum in its upper one. After the words of a tile come the super-blocks' 32-bit words, d and above it
+//               dmin, that of super-block j of row r at IN_TILE(r, j, super-blocks).
 //               Value as Q4_K's.
 //   FORMAT_IQ4_XS, FORMAT_IQ3_XXS, FORMAT_IQ3_S (4 bits): scales as Q4_K has them, without minima.
 //               Value = (d * (scale - 32)) * number, half of it for IQ3_XXS. The four bits stand for a number: for
@@ -68,9 +68,9 @@ using uint = uint32_t;
 //
 //   FORMAT_Q5_0, FORMAT_Q5_1: after the words of a tile come the fifth bits, a 32-bit word a block, that of block
 //               k of row r at IN_TILE(r, k, blocks). Column 4j + k has bit 8k + 7 - j.
-//   FORMAT_IQ4_NL: then come the scales, as FORMAT_Q8 has them. Value = scale * number of the list of IQ4_XS.
-//   FORMAT_Q4_0, FORMAT_Q5_0: likewise. The integers are two's complement.
+//   FORMAT_Q4_0, FORMAT_Q5_0: then come the scales, as FORMAT_Q8 has them. The integers are two's complement.
 //               Value = scale * integer.
+//   FORMAT_IQ4_NL: scales likewise. Value = scale * number of the list of IQ4_XS.
 //   FORMAT_Q5_1: then come scales and minima, as FORMAT_Q4 has them. Value = scale * integer + minimum.
 //   FORMAT_MXFP4: the file's four bits of a number, but 0 for its -0. Then come the scales, likewise, each the upper
 //               half of a float's bits. Value = scale * twice the number: 0, 1, 2, 3, 4, 6, 8, 12, and those below 0.

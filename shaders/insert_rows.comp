@@ -1,5 +1,5 @@
-// Soft tokens: the rows of the pass's tokens that have a row of their own in place of one of the vocabulary table. Or what is added to these tokens
-// after a layer.
+// Soft tokens: the rows of the pass's tokens that have a row of their own in place of one of the vocabulary table; or rows that are added to
+// these tokens after a layer.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

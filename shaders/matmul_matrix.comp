@@ -2,7 +2,7 @@
 // tokens, block of columns by block. Subgroups multiply by instructions for matrices of SIDE x SIDE halves, whose sums are floats.
 //
 // Products are as exact as those of floats. Inputs are pairs of halves (halves.comp): 22 bits. Weights are whole numbers or halves (f16)
-// anyway, and are multiplied with their scales after the sum over a block (q6: over half a block). A block of f16 weights is divided by a power of two that leaves its
+// anyway, and are multiplied with their scales after the sum over a block (of formats with two scales a block: over half of it). A block of f16 weights is divided by a power of two that leaves its
 // largest magnitude in [PEAK, 2 PEAK), since some devices take halves smaller than 2^-14 for zero.
 // Variant of: matmul
 // Interface of: matmul_tiled

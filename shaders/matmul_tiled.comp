@@ -5,7 +5,7 @@
 // in [1, 2) (q8: by its scale, which leaves integers), and sums of halves go no further than 8 products before they are added up as floats:
 // so nothing overflows, whatever the inputs, and what is rounded is each value to 11 bits.
 //
-// WEFT_INT8 (not f16 and q6) rounds the inputs to 8 bits instead, 127 for the largest magnitude of a block, and adds up four products of integers
+// WEFT_INT8 (formats of whole numbers with one scale a block) rounds the inputs to 8 bits instead, 127 for the largest magnitude of a block, and adds up four products of integers
 // by an instruction. These integer sums are exact.
 // Variant of: matmul
 // Variants: fp16 int8

@@ -29,10 +29,10 @@ struct PackedRow {
 TensorView computed_row(const TensorView& tensor, uint64_t row, DType type, std::vector<std::byte>& bytes,
                         Rounding& rounding);
 
-// Packs rows of one width, to F16, Q8_0 or Q4_1, which is q4. F16 to f16, Q8_0, Q4_0 and Q5_0 to q8, Q4_0 and Q4_1 to
-// q4 are exact; MXFP4 to q8 is, but for numbers below 2^-24, which are rounded to multiples of that; Q4_K to q4 rounds
-// scales and minima only. Others round to the nearest, q8 with the scales largest magnitude / 127, as an f16, q4 as
-// fit_q4 does (format/q4_block.h). Not for several threads at once.
+// Packs rows of one width, to F16, Q8_0 or Q4_1, which is q4. F16 to f16; Q8_0, Q4_0, Q5_0 and IQ4_NL to q8; Q4_0,
+// Q4_1, Q1_0 and Q2_0 to q4 are exact; MXFP4 to q8 is, but for numbers below 2^-24, which are rounded to multiples of
+// that; Q4_K to q4 rounds scales and minima only. Others round to the nearest, q8 with the scales largest magnitude /
+// 127, as an f16, q4 as fit_q4 does (format/q4_block.h). Not for several threads at once.
 class RowPacker {
  public:
   RowPacker(DType to, uint64_t columns);

@@ -304,7 +304,10 @@ SmallBlock small_block(DType dtype, const std::byte* blocks, uint64_t index) {
   return result;
 }
 
-bool is_nibbles(DType dtype) { return dtype == DType::q4_0 || dtype == DType::q4_1 || dtype == DType::q4_k; }
+bool is_nibbles(DType dtype) {
+  return dtype == DType::q4_0 || dtype == DType::q4_1 || dtype == DType::q4_k || dtype == DType::q1_0 ||
+         dtype == DType::q2_0;
+}
 
 NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index) {
   NibbleBlock result;
@@ -318,6 +321,16 @@ NibbleBlock nibble_block(DType dtype, const std::byte* blocks, uint64_t index) {
     result.minimum = -half_at(block + 2) * small.min;
     for (uint32_t e = 0; e < result.values.size(); ++e)
       result.values[e] = static_cast<uint8_t>(four_bits(block + 16, sub * 32 + e));
+    return result;
+  }
+  if (dtype == DType::q1_0 || dtype == DType::q2_0) {
+    result.scale = d;
+    result.minimum = -d;
+    for (uint32_t e = 0; e < result.values.size(); ++e) {
+      const auto own = static_cast<uint32_t>(index % parts * kQ8BlockElements + e);
+      result.values[e] =
+          static_cast<uint8_t>((dtype == DType::q1_0 ? q1_0_value(block, own) : q2_0_value(block, own)) + 1);
+    }
     return result;
   }
   result.scale = d;

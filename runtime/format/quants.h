@@ -36,9 +36,10 @@ struct PowerBlock {
 };
 PowerBlock power_block(const std::byte* block);
 
-// Q4_0, Q4_1 and each eighth of a Q4_K block are 32 integers of 0 .. 15, times a scale, plus a minimum.
+// Q4_0, Q4_1, parts of a block of Q1_0 and Q2_0, and each eighth of a Q4_K block are 32 integers of 0 .. 15, times a
+// scale, plus a minimum.
 struct NibbleBlock {
-  float scale, minimum;  // of f16 for Q4_0 (its minimum unless that overflows) and Q4_1
+  float scale, minimum;  // of f16 but for Q4_K, and Q4_0's minimum if that overflows
   std::array<uint8_t, kQ8BlockElements> values;
 };
 bool is_nibbles(DType dtype);

@@ -24,7 +24,7 @@ namespace weft {
 //
 //   MXFP4           the scale is a power of two: half the distance to the next of E2M1's numbers, and at their end, 6,
 //                   up to 2
-//   IQ*, TQ*, NVFP4, Q1_0, Q2_0   0: no file is known to have its table once in one of these and once in another type
+//   IQ*, TQ*, NVFP4, Q1_0, Q2_0   0: they have no rule yet, and such tables stay apart
 //
 // Scales and minima are f16: they are rounded by 2^-11 of their size, or by 2^-25 if they are subnormal. ggml's Q4_0 to
 // Q8_0 divide by the scale before it was rounded, which moves all levels.

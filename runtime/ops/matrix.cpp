@@ -41,6 +41,7 @@ std::vector<Matrix> Matrix::runs() const {
 }
 
 uint64_t packed_bytes(Format format, uint64_t rows, uint64_t cols) {
+  if (is_native(format)) return rows * info(format).row_bytes(static_cast<uint32_t>((cols + BLOCK - 1) / BLOCK));
   const DType type = file_type(format);
   return rows * ((cols + block_elements(type) - 1) / block_elements(type)) * block_bytes(type);
 }

@@ -24,7 +24,7 @@ namespace ops {
 
 enum class Output { write, add };
 
-// x[t] = table[history[pos + t]] * scale, or x[t] += that.     table (rows, cols), history (context), x (tokens,
+// x[t] = table[history[pos + t]] * scale, or it is added to x[t].     table (rows, cols), history (context), x (tokens,
 // stride_of(cols)). If the table has its own basis (ops/basis.h), x is in that basis.
 void gather(Recorder& recorder, const Matrix& table, const View& state, const View& history, const View& x,
             uint32_t tokens, float scale = 1, Output output = Output::write);

@@ -77,7 +77,7 @@ float weight_peak(uint row) { return peak_of(weight_peaks[row]); }
 
 // Eight weights for the workgroup's shared memory, as each way to multiply has them.
 #if defined(WEFT_MATRICES)
-// Value = scale * number + minimum.
+// Value = scale * number + minimum. Not of q2k, whose blocks have two minima (ops/matmul.cpp).
 void unpack_to_store(out vec4 low, out vec4 high, out float scale, out float minimum, uvec4 eight, uvec4 scale_words, uint block, uint row) {
   minimum = 0;
   if (MINIMA) {

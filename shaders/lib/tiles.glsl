@@ -1,6 +1,6 @@
 // How a layer matrix's tiles lie (abi.h), by FORMAT, which the including shader declares.
 
-const bool PACKED = FORMAT >= FORMAT_Q6;  // native: numbers of 3 to 6 bits in the order of super-blocks
+const bool PACKED = FORMAT >= FORMAT_Q6;  // native: numbers of 2 to 6 bits in the order of super-blocks
 const bool SUPER = FORMAT >= FORMAT_Q6 && FORMAT <= FORMAT_Q4K || FORMAT >= FORMAT_Q3K;  // super-blocks
 const bool FIFTH = FORMAT == FORMAT_Q5_0 || FORMAT == FORMAT_Q5_1;                        // the fifth bits lie after a tile's words
 const bool THREE = FORMAT == FORMAT_Q3K || FORMAT == FORMAT_IQ2 || FORMAT == FORMAT_IQ1;  // three bits a number

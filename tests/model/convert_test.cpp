@@ -178,7 +178,7 @@ TEST(Convert, AFolderOfQwen3VlBecomesItsTextModel) {
 }
 
 TEST(Convert, FourBitTypesStayWhatTheyAre) {
-  for (const DType dtype : {DType::q4_0, DType::q4_1, DType::q4_k}) {
+  for (const DType dtype : {DType::q4_0, DType::q4_1, DType::q4_k, DType::q1_0, DType::q2_0}) {
     const TestFolder folder;
     LlamaShape shape;
     shape.width = 256;

@@ -455,6 +455,9 @@ TEST(MatrixSlices, PackedBytes) {
   EXPECT_EQ(packed_bytes(Format::q6, 3, 512), uint64_t{3} * 2 * 210);
   EXPECT_EQ(packed_bytes(Format::q5k, 3, 512), uint64_t{3} * 2 * 176);
   EXPECT_EQ(packed_bytes(Format::q4k, 3, 512), uint64_t{3} * 2 * 144);
+  EXPECT_EQ(packed_bytes(Format::q3k, 3, 512), uint64_t{3} * 2 * 112);
+  EXPECT_EQ(packed_bytes(Format::iq1, 3, 512), uint64_t{3} * 2 * 112);
+  EXPECT_EQ(packed_bytes(Format::iq3_xxs, 3, 512), uint64_t{3} * 2 * 144);
 }
 
 }  // namespace
