@@ -60,7 +60,7 @@ void check_ids(const std::vector<std::uint32_t>& ids, std::uint32_t vocab_size) 
 }
 
 // room: that must be left behind the prompt.
-// more: tokens that stand for the "<image>" of the prompt, beyond those.
+// more: tokens that stand for the pictures of the prompt, beyond those.
 void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& prompt, std::size_t more,
                   std::uint32_t context, std::uint32_t room) {
   const char* option = args.text ? "-p" : args.ids ? "--prompt-ids" : "--restore";
@@ -71,7 +71,8 @@ void check_length(const GenerateArgs& args, const std::vector<std::uint32_t>& pr
   }
 }
 
-// Ids of the text of -p, with "<image>" where a picture belongs: at its beginning if the text does not say where.
+// Ids of the text of -p, with the model's place of a picture where one belongs: at its beginning if the text does not
+// say where.
 std::vector<std::uint32_t> ids_with_images(const api::Model& model, const std::string& text, std::uint32_t token,
                                            std::size_t images) {
   std::vector<std::uint32_t> ids = model.tokenize(text, true, true);

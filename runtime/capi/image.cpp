@@ -76,6 +76,8 @@ struct weft_image_encoder : DeviceUser {
 };
 
 struct weft_image {
+  uint32_t width;             // of a row
+  bool merged;                // of Qwen3-VL
   std::vector<uint32_t> ids;  // of its text, and kRow where a row stands
   std::vector<float> rows;
   std::vector<weft_prompt_part> parts;
@@ -120,6 +122,8 @@ static std::unique_ptr<weft_image> encode(weft_image_encoder& encoder, std::span
   const ImageConfig& config = encoder.images->config;
   const Tiles tiles = split_picture(decode_picture(file, place), config.pictures);
   auto image = std::make_unique<weft_image>();
+  image->width = config.text_width;
+  image->merged = config.kind == ImageKind::merged;
   if (config.kind != ImageKind::merged) image->ids = picture_ids(encoder, tiles);
   for (const Picture& picture : tiles.pictures) {
     EncodedTile tile = on_device.encode(picture);
@@ -183,10 +187,16 @@ weft_status weft_session_prompt_images(weft_session* session, const weft_prompt_
   return guard(error, [&] {
     require(session && (parts || count == 0) && (images || image_count == 0), "session, parts or images", "it is NULL");
     const InUse use(session);
-    std::vector<PromptPart> list = prompt_parts_of(*session, std::span(parts, count));
+    const Config& config = session->session.model().config;
     for (const weft_image* image : std::span(images, image_count)) {
       require(image, "images", "one is NULL");
-      if (image->grid == PictureGrid()) continue;
+      if (image->width != config.width || image->merged != config.grid_token.has_value())
+        throw Error(Code::unsupported, "one was encoded for another model", "images",
+                    "use the encoder of the session's model");
+    }
+    std::vector<PromptPart> list = prompt_parts_of(*session, std::span(parts, count));
+    for (const weft_image* image : std::span(images, image_count)) {
+      if (!image->merged) continue;
       for (PromptPart& part : list) {
         if (part.rows.data() != image->rows.data()) continue;
         require(part.rows.size() == image->rows.size(), "parts", "one has some of an image's rows");

@@ -76,6 +76,10 @@ std::pair<uint32_t, uint32_t> stepped_size(uint32_t width, uint32_t height, cons
     const double grow = std::sqrt(least / pixels);
     w = std::ceil(width * grow / step);
     h = std::ceil(height * grow / step);
+    if (w * h * step * step > most) {  // least and most are close to each other
+      w = std::max(1.0, std::floor(width * grow / step));
+      h = std::max(1.0, std::floor(height * grow / step));
+    }
   }
   return {static_cast<uint32_t>(w * step), static_cast<uint32_t>(h * step)};
 }

@@ -100,7 +100,7 @@ struct StepBuffers {
   Buffer logprobs;     // (RING) abi::TokenLogprobs: what it reads if they are wanted
   uint32_t rows;       // of the vocabulary
   // By rope: (table_positions, rotary_dim / 2) of (cosine, sine). Row i is of the token at place i of the context,
-  // whose positions are others than i after a picture (session/pictures.h).
+  // whose position is not i after a picture (session/pictures.h).
   std::vector<Buffer> rope_tables;
 };
 

@@ -35,10 +35,13 @@ void read_colours(PictureSettings& pictures, const JsonObject& values, const std
   pictures.deviation = read_colours(pictures.deviation, values, prefix + "image_std", 1e-6);
 }
 
-// Larger pictures than the network's most patches become smaller ones.
-void set_pixels(ImageConfig& c, uint64_t least, uint64_t most) {
-  c.pictures.step = c.patch * c.shuffle;
-  c.pictures.most_pixels = std::min(most, uint64_t{kMostPatches} * c.patch * c.patch);
+// Larger pictures than the network's most patches, or than a file may have, become smaller ones.
+void set_pixels(ImageConfig& c, const JsonObject& values, uint64_t least, uint64_t most) {
+  const uint64_t limit = PictureLimits().pixels, step = uint64_t{c.patch} * c.shuffle;
+  if (step * step > limit)
+    unsupported("not supported: pictures whose sides are multiples of " + std::to_string(step) + " pixels", values);
+  c.pictures.step = static_cast<uint32_t>(step);
+  c.pictures.most_pixels = std::min({most, limit, uint64_t{kMostPatches} * c.patch * c.patch});
   c.pictures.least_pixels = std::min(least, c.pictures.most_pixels);
 }
 
@@ -50,7 +53,7 @@ constexpr uint32_t kLeastPixels = 65536, kMostAll = 16777216;
 void read_gguf_merged(ImageConfig& c, const JsonObject& values, const std::string& v) {
   c.position_side = c.pictures.tile / c.patch;
   c.shuffle = values.integer(v + "spatial_merge_size", 1, 64, 2);
-  set_pixels(c, values.integer(v + "image_min_pixels", 1, UINT32_MAX, kLeastPixels),
+  set_pixels(c, values, values.integer(v + "image_min_pixels", 1, UINT32_MAX, kLeastPixels),
              values.integer(v + "image_max_pixels", 1, UINT32_MAX, kMostAll));
   const std::string key = v + "is_deepstack_layers";
   if (!values.has(key)) return;
@@ -102,19 +105,19 @@ uint32_t longest_edge(const JsonObject& values, const std::string& key, uint32_t
   return values.object(key).integer("longest_edge", 1, 4 * kMostPixels);
 }
 
-// Newer files have the pixels as "size", older ones by names of their own.
+// Newer files have the pixels as "size", older ones by names of their own, which come before it as in Transformers.
 void read_merged_pixels(ImageConfig& c, const JsonObject& values) {
   for (const auto& [key, expected] :
        {std::pair{"patch_size", c.patch}, {"merge_size", c.shuffle}, {"temporal_patch_size", 2}})
     if (values.integer(key, 1, kMostPixels, expected) != expected) values.refuse(key, std::to_string(expected));
-  uint32_t least = values.integer("min_pixels", 1, UINT32_MAX, kLeastPixels),
-           most = values.integer("max_pixels", 1, UINT32_MAX, kMostAll);
+  uint32_t least = kLeastPixels, most = kMostAll;
   if (values.has("size")) {
     const JsonObject size = values.object("size");
     least = size.integer("shortest_edge", 1, UINT32_MAX, least);
     most = size.integer("longest_edge", 1, UINT32_MAX, most);
   }
-  set_pixels(c, least, most);
+  set_pixels(c, values, values.integer("min_pixels", 1, UINT32_MAX, least),
+             values.integer("max_pixels", 1, UINT32_MAX, most));
 }
 
 void read_preprocessor(ImageConfig& c, const ModelFile& file) {

@@ -25,10 +25,11 @@ Buffer rows_to_read(const std::shared_ptr<Device>& device, const char* name, uin
   return Buffer(device, name, uint64_t{rows} * stride_of(columns) * 4, Memory::readback);
 }
 
-// The most patches of which a binding of the device reaches the rows of every operation.
+// The most patches of which a binding of the device reaches the rows of every operation; rows fill whole chunks.
 uint32_t most_patches(const Device& device, const Config& c) {
   const uint32_t widest = std::max(c.ffn, 3 * c.width);
-  return static_cast<uint32_t>(std::min<uint64_t>(c.context, device.plan().slice_bytes / (stride_of(widest) * 4)));
+  const uint64_t rows = device.plan().slice_bytes / (stride_of(widest) * 4);
+  return static_cast<uint32_t>(std::min<uint64_t>(c.context, rows - rows % device.plan().chunk_tokens));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::unique_ptr<const ImageModel> load_image_model(const std::shared_ptr<Device>
 
 // The rows that a text model reads for a tile.
 struct EncodedTile {
-  uint32_t height = 0, width = 0;  // rows of the grid that they are, and rows in each of these
+  uint32_t height = 0, width = 0;  // of the grid of rows
   std::vector<float> rows;         // (height, width, text_width)
   std::vector<float> deepstack;    // merged: (ImageConfig::deepstack, height, width, text_width)
 };

@@ -51,13 +51,14 @@ void Session::check_pictures(std::span<const uint32_t> ids) const {
 
 // Has the rows of the context's soft tokens written to the device before the next pass.
 void Session::set_soft(std::span<const float> rows, std::span<const PlacedPicture> pictures) {
-  const bool same_pictures = std::ranges::equal(pictures_, pictures);
-  pictures_.assign(pictures.begin(), pictures.end());
-  if (same_pictures && rows.size() == soft_.size() &&
+  if (std::ranges::equal(pictures_, pictures) && rows.size() == soft_.size() &&
       (rows.empty() || std::memcmp(rows.data(), soft_.data(), rows.size_bytes()) == 0))
     return;  // of the same bits: 0 and -0 differ
-  std::vector<float> copy(rows.begin(), rows.end());
-  soft_ = std::move(copy);
+  std::vector<PlacedPicture> new_pictures(pictures.begin(),
+                                          pictures.end());  // copies may fail: nothing is changed then
+  std::vector<float> new_rows(rows.begin(), rows.end());
+  pictures_ = std::move(new_pictures);
+  soft_ = std::move(new_rows);
   if (on_device_) on_device_->soft_written = false;
 }
 

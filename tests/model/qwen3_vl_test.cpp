@@ -173,6 +173,14 @@ TEST_F(Qwen3VlTest, EncodersThatCannotBeRun) {
   EXPECT_EQ(code_of([](Json& c, Json&) { c["num_position_embeddings"] = 35; }), Code::bad_file);
   EXPECT_EQ(code_of([](Json& c, Json&) { c["deepstack_visual_indexes"] = Json({2u, 0u}); }), Code::bad_file);
   EXPECT_EQ(code_of([](Json& c, Json&) { c["deepstack_visual_indexes"] = Json({0u, 4u}); }), Code::bad_file);
+  EXPECT_EQ(code_of([](Json& c, Json& p) {  // the smallest picture has 2^32 pixels
+              c["spatial_merge_size"] = p["merge_size"] = 64;
+              c["patch_size"] = p["patch_size"] = 1024;
+            }),
+            Code::unsupported);
+  ModelFile both = open_image_model(kFolder);  // older names come before "size", as in Transformers
+  both.preprocessor["max_pixels"] = 400;
+  EXPECT_EQ(read_image_config(both).pictures.most_pixels, 400u);
   EXPECT_EQ(code_of([](Json&, Json& p) { p["resample"] = 2; }), Code::unsupported);
   EXPECT_EQ(code_of([](Json&, Json& p) { p["patch_size"] = 8; }), Code::bad_file);
   EXPECT_EQ(code_of([](Json&, Json& p) { p = nullptr; }), Code::not_found);
@@ -265,9 +273,17 @@ TEST_F(Qwen3VlTest, SavedSessionsKeepPictures) {
   const std::string good{std::istreambuf_iterator<char>(file), {}};
   const size_t at = good.find("\"pictures\":[[");
   ASSERT_NE(at, good.npos);
-  for (const char* wrong : {"[[99", "[[ 0", "[[-1", "[{}5"}) {
+  const size_t end = good.find(']', at) + 1;  // of the first picture
+  const std::string first = good.substr(at + 12, end - at - 12);
+  ASSERT_EQ(first.front(), '[');
+  const auto filled = [&](std::string wrong) {  // the header keeps its length
+    wrong.resize(std::max(wrong.size(), first.size()), ' ');
+    return wrong;
+  };
+  for (const char* wrong : {"[99,9,9]", "[0,0,0]", "[-1,2]", "[1,2]", "7", "{}"}) {
+    if (std::string_view(wrong).size() > first.size()) continue;
     std::string bytes = good;
-    bytes.replace(at + 11, 4, wrong);
+    bytes.replace(at + 12, first.size(), filled(wrong));
     Fingerprint sum;
     sum.add(std::as_bytes(std::span(bytes)).first(bytes.size() - 8));
     const uint64_t value = sum.value();

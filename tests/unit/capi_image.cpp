@@ -157,6 +157,16 @@ TEST_F(ImageApi, PicturesWithSides) {
   parts[1].count -= 1;
   EXPECT_EQ(status_of([&] { prompt_images(session, parts, {image}); }), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(status_of([&] { ImageEncoder(model_, golden("qwen3-vl")); }), WEFT_INVALID_ARGUMENT);
+  // Images of another family, whose rows may be shorter.
+  Session other(model_, 256);
+  EXPECT_EQ(status_of([&] { prompt_images(other, image.parts(), {image}); }), WEFT_UNSUPPORTED);
+  const Model narrow = load("idefics3-rest");
+  using Pair = std::pair<const Model*, const char*>;
+  for (const auto& [of, folder] : {Pair{&model_, "idefics3"}, Pair{&narrow, "idefics3-rest"}}) {
+    ImageEncoder another(*of, golden(folder));
+    const Image tiles = another.encode(golden("pictures/rgb1x1.png"));
+    EXPECT_EQ(status_of([&] { prompt_images(session, tiles.parts(), {tiles}); }), WEFT_UNSUPPORTED) << folder;
+  }
   EXPECT_EQ(status_of([&] { ImageEncoder(model, golden("idefics3")); }), WEFT_INVALID_ARGUMENT);
 }
 

@@ -50,13 +50,13 @@ WEFT_API void weft_image_free(weft_image* image); /* NULL: nothing */
 WEFT_API weft_status weft_image_parts(const weft_image* image, weft_prompt_part* parts, size_t capacity, size_t* count,
                                       size_t* tokens, weft_error* error);
 
-/* Makes the session's context exactly these parts, as weft_session_prompt_parts, and gives parts of images what a part
- * does not hold: Qwen3-VL's pictures have a height and a width, and rows that the first layers add. images
+/* Makes the session's context exactly these parts, as weft_session_prompt_parts, and adds the height, the width and the
+ * rows of layers of Qwen3-VL's pictures, which a part cannot hold. images
  * (image_count): the images that parts are of, in any order; such a part has the image's own pointer, and all its rows.
  * For the other families both functions do the same.
  *
- * As weft_session_prompt_parts; also WEFT_INVALID_ARGUMENT for a part of an image's rows, and WEFT_UNSUPPORTED for an
- * image of another family. */
+ * Errors are those of weft_session_prompt_parts; also WEFT_INVALID_ARGUMENT for a part of an image's rows, and
+ * WEFT_UNSUPPORTED for an image of another family or width. */
 WEFT_API weft_status weft_session_prompt_images(weft_session* session, const weft_prompt_part* parts, size_t count,
                                                 const weft_image* const* images, size_t image_count, weft_error* error);
 
