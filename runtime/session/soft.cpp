@@ -34,11 +34,12 @@ SoftContext join_parts(std::span<const PromptPart> parts, uint32_t vocab, uint32
       const auto first = part.rows.begin() + static_cast<ptrdiff_t>(row * width);
       all.rows.insert(all.rows.end(), first, first + width);
       for (size_t layer = 0; layer < deepstack; ++layer) {
-        const auto own = part.deepstack.begin() + static_cast<ptrdiff_t>((layer * count + row) * width);
-        if (picture)
-          all.rows.insert(all.rows.end(), own, own + width);
-        else
+        if (!picture) {
           all.rows.insert(all.rows.end(), width, 0.0f);
+          continue;
+        }
+        const std::span<const float> own = part.deepstack.subspan((layer * count + row) * width, width);
+        all.rows.insert(all.rows.end(), own.begin(), own.end());
       }
     }
   }
