@@ -119,7 +119,7 @@ void decode_blocks(DType dtype, const std::byte* block, std::span<float> out) {
   std::copy_n(whole.begin(), out.size(), out.begin());
 }
 
-// Whole rows straight into `out`, others by way of a copy.
+// Computes whole rows straight into `out`, and parts of rows by way of a copy.
 void compute_rows(const TensorView& tensor, uint64_t first, std::span<float> out) {
   const uint64_t columns = tensor.shape.back();
   std::vector<float> copy;

@@ -371,7 +371,8 @@ TEST(Quantised, TellsBlocksFromRowsByShape) {
   for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<float>(i / 512 * 8 + i % 64 / 8)) << i;
 }
 
-// gpt-oss's folder has the numbers of the GGUF file beside it. Its gates alternate with what they gate.
+// The folder of gpt-oss has the numbers of the GGUF file beside it. In it, rows of gates and of what they gate
+// alternate.
 TEST(Quantised, HasTheNumbersOfExperts) {
   const fs::path path = source_folder() / "tests/model/golden/gpt-oss-mxfp4";
   const ModelFile folder = open_model(path), gguf = open_model(path / "model.gguf");
