@@ -13,7 +13,8 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "apps/android"), str(ROOT / "tests/apps")]
+sys.path[:0] = [str(ROOT / "apps/android"), str(ROOT / "tests/apps"), str(ROOT / "tests/tools")]
+import ggml_whisper
 import pack
 import pages
 
@@ -139,10 +140,12 @@ def compile_tests(made, output):
 
 
 def run_tests(made, classes, lib, screens, cache):
+    speech = made.output / "ggml-speech.bin"
+    ggml_whisper.convert(ROOT / "tests/model/golden_whisper/speech", speech)
     run_time = next(jar for jar in made.jars if jar.name.startswith("android-all-instrumented"))
     jars = [*(jar for jar in made.jars if not jar.name.startswith("android-all")), made.android]
     command = ["java", "-Xcheck:jni", "--add-opens=java.base/java.io=ALL-UNNAMED", f"-Djava.library.path={lib}",
-               "-Drobolectric.offline=true", f"-Drobolectric.dependency.dir={run_time.parent}", f"-Dweft.model={ROOT / 'apps/pocket/pocket.gguf'}", f"-Dweft.screens={screens}",
+               "-Drobolectric.offline=true", f"-Drobolectric.dependency.dir={run_time.parent}", f"-Dweft.model={ROOT / 'apps/pocket/pocket.gguf'}", f"-Dweft.screens={screens}", f"-Dweft.speech={speech}",
                "-cp", ":".join(map(str, [classes, made.demo, made.weft, *jars])), "org.junit.runner.JUnitCore", "weft.demo.ChatTest"]
     done = subprocess.run(list(map(str, command)), text=True, timeout=600, env={**os.environ, "WEFT_CACHE_DIR": str(cache)},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -7,6 +7,7 @@ the folder of an installed wheel, whose own libweft Python then uses. WEFT_PRELO
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -64,6 +65,15 @@ class Java(unittest.TestCase):
         said = java("BindingTest", FOLDER)
         print(said)
         self.assertRegex(said, r"\n\d\d tests, 0 failed\n$")
+
+    def test_rules_of_android(self):
+        """R8 and ProGuard keep each method that libweft_jni.so finds by name."""
+        code = (ROOT / "runtime/bindings/java/weft_jni.cpp").read_text()
+        rules = (ROOT / "apps/android/weft-android/consumer-rules.pro").read_text()
+        found = re.findall(r'FindClass\("weft/(\w+)"\)\), "(\w+)"', code) + [(name, "<init>") for name in re.findall(r'global_class\(env, "weft/(\w+)"', code)]
+        self.assertGreater(len(found), 8)
+        for name, method in found:
+            self.assertRegex(rules, rf"(class|interface) weft\.{name} {{[^}}]*[ ]{re.escape(method)}\(")
 
     def test_a_conversation_goes_from_python_to_java_and_back(self):
         """Through descriptors: a pipe to Java, and a file from it."""

@@ -6,14 +6,17 @@ import static org.junit.Assert.assertNull;
 import static org.junit.Assert.assertTrue;
 import static org.robolectric.Shadows.shadowOf;
 
+import android.Manifest;
 import android.app.Activity;
 import android.content.ContentProvider;
 import android.content.ContentValues;
 import android.content.Intent;
+import android.content.pm.PackageManager;
 import android.database.Cursor;
 import android.database.MatrixCursor;
 import android.graphics.Bitmap;
 import android.graphics.Canvas;
+import android.media.AudioRecord;
 import android.net.Uri;
 import android.os.Bundle;
 import android.os.Handler;
@@ -32,6 +35,8 @@ import java.io.FileOutputStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
@@ -47,12 +52,13 @@ import org.robolectric.RuntimeEnvironment;
 import org.robolectric.android.controller.ActivityController;
 import org.robolectric.annotation.Config;
 import org.robolectric.annotation.GraphicsMode;
+import org.robolectric.shadows.ShadowAudioRecord;
 import org.robolectric.shadows.ShadowLooper;
 import weft.Message;
 
 /**
- * The demo app on Robolectric, with libweft and a real model. Properties: weft.model is a GGUF file, weft.screens a folder for
- * pictures.
+ * The demo app on Robolectric, with libweft and a real model. Properties: weft.model is a GGUF file, weft.speech a
+ * ggml-speech.bin, weft.screens a folder for pictures.
  */
 @RunWith(RobolectricTestRunner.class)
 @Config(sdk = 34, qualifiers = "w360dp-h640dp-xhdpi")
@@ -155,10 +161,12 @@ public class ChatTest {
     Chat chat = Chat.instance;
     Chat.instance = null;
     chat.stop();
+    chat.dictation.cancel();
     second.ahead.release(1_000_000);
     chat.worker.submit(
         () -> {
           if (chat.model != null) chat.model.close();
+          if (chat.dictation.model != null) chat.dictation.model.close();
         });
     chat.worker.shutdown();
     assertTrue(chat.worker.awaitTermination(2, TimeUnit.MINUTES));
@@ -228,7 +236,11 @@ public class ChatTest {
   }
 
   private void pick(String path) {
-    shadowOf(controller.get()).clickMenuItem(R.id.choose);
+    pick(R.id.choose, path);
+  }
+
+  private void pick(int item, String path) {
+    shadowOf(controller.get()).clickMenuItem(item);
     Intent asked = shadowOf(controller.get()).getNextStartedActivityForResult().intent;
     assertEquals(Intent.ACTION_OPEN_DOCUMENT, asked.getAction());
     assertTrue(asked.hasCategory(Intent.CATEGORY_OPENABLE));
@@ -450,6 +462,128 @@ public class ChatTest {
     ask(TIMER); // the conversation goes on
     assertEquals("assistant: " + TIMER_SET, last());
     assertEquals(4, lines().size());
+  }
+
+  /** The microphone gives these samples at once, then waits. It fails at an empty piece. */
+  private static final class Sound implements ShadowAudioRecord.AudioRecordSource {
+    final BlockingQueue<short[]> pieces = new LinkedBlockingQueue<>();
+
+    @Override
+    public int readInShortArray(short[] data, int offset, int size, boolean blocks) {
+      try {
+        short[] piece = pieces.poll(20, TimeUnit.MILLISECONDS);
+        if (piece == null) return 0;
+        if (piece.length == 0) return AudioRecord.ERROR_DEAD_OBJECT;
+        System.arraycopy(piece, 0, data, offset, piece.length);
+        return piece.length;
+      } catch (InterruptedException error) {
+        throw new AssertionError(error);
+      }
+    }
+
+    void whistle() {
+      for (int i = 0; i < 10; ++i) {
+        short[] piece = new short[1600];
+        for (int j = 0; j < piece.length; ++j) piece[j] = (short) (8000 * Math.sin(1e-6 * Math.pow(1600 * i + j, 2)));
+        pieces.add(piece);
+      }
+    }
+  }
+
+  private Sound microphone() {
+    Sound sound = new Sound();
+    ShadowAudioRecord.setSource(sound);
+    return sound;
+  }
+
+  private void permit() {
+    shadowOf(RuntimeEnvironment.getApplication()).grantPermissions(Manifest.permission.RECORD_AUDIO);
+  }
+
+  private void untilStatus(String begin) throws InterruptedException {
+    until(() -> text(R.id.status).startsWith(begin));
+  }
+
+  private void loadSpeech() throws InterruptedException {
+    pick(R.id.choose_speech, System.getProperty("weft.speech"));
+    untilStatus("ggml-speech.bin on ");
+  }
+
+  private void speak(String from, String to) throws InterruptedException {
+    assertEquals(from, text(R.id.speak));
+    view(R.id.speak).performClick();
+    until(() -> text(R.id.speak).equals(to));
+  }
+
+  /** Records a second. */
+  private void record(Sound sound) throws InterruptedException {
+    speak("Speak", "Done");
+    untilStatus("Recording, for at most 30 seconds.");
+    sound.whistle();
+    until(sound.pieces::isEmpty);
+  }
+
+  @Test
+  public void writesDownSpeech() throws Exception {
+    Sound sound = microphone();
+    view(R.id.speak).performClick();
+    untilStatus("Choose a Whisper model first, in the menu: a ggml-*.bin file on this device.");
+    loadSpeech();
+    assertNull(shadowOf(controller.get()).getLastRequestedPermission());
+    view(R.id.speak).performClick();
+    String[] asked = shadowOf(controller.get()).getLastRequestedPermission().requestedPermissions;
+    assertEquals(List.of(Manifest.permission.RECORD_AUDIO), List.of(asked));
+    controller.get().onRequestPermissionsResult(ChatActivity.RECORD, asked, new int[] {PackageManager.PERMISSION_DENIED});
+    untilStatus("The app may not use the microphone. The system's settings of this app can allow it.");
+    assertEquals("Speak", text(R.id.speak));
+    permit();
+    controller.get().onRequestPermissionsResult(ChatActivity.RECORD, asked, new int[] {PackageManager.PERMISSION_GRANTED});
+    until(() -> text(R.id.speak).equals("Done"));
+    sound.whistle();
+    until(sound.pieces::isEmpty);
+    picture("android-speak");
+    speak("Done", "Speak");
+    String heard = text(R.id.draft);
+    assertFalse(text(R.id.status), heard.isEmpty());
+
+    // The same after a rotation within it, and in a new process, after what was written.
+    type("well,");
+    record(sound);
+    controller.recreate();
+    speak("Done", "Speak");
+    assertEquals("well, " + heard, text(R.id.draft));
+    endProcess();
+    startProcess(null);
+    type("");
+    record(sound);
+    speak("Done", "Speak");
+    assertEquals(heard, text(R.id.draft));
+  }
+
+  @Test
+  public void saysWhyNothingIsWrittenDown() throws Exception {
+    permit();
+    Sound sound = microphone();
+    loadSpeech();
+    record(sound);
+    speak("Done", "Cancel");
+    speak("Cancel", "Speak");
+    untilStatus("Cancelled: nothing was written down.");
+    record(sound);
+    controller.pause().stop(); // the app leaves the screen
+    controller.start().resume();
+    until(() -> text(R.id.speak).equals("Speak"));
+    untilStatus("Cancelled: nothing was written down.");
+    speak("Speak", "Done");
+    sound.pieces.add(new short[0]); // the microphone is gone: the recording ends
+    untilStatus("No speech was heard.");
+    until(() -> text(R.id.speak).equals("Speak"));
+    pick(R.id.choose_speech, System.getProperty("weft.model"));
+    until(() -> text(R.id.status).contains("hears nothing"));
+    record(sound);
+    speak("Done", "Speak");
+    assertTrue(text(R.id.status), text(R.id.status).contains("hears nothing"));
+    assertEquals("", text(R.id.draft));
   }
 
   @Test

@@ -32,7 +32,7 @@ final class Chat {
     void onChange();
   }
 
-  private interface Task {
+  interface Task {
     void run() throws Exception;
   }
 
@@ -42,6 +42,7 @@ final class Chat {
   private final Store store;
   Handler main = new Handler(Looper.getMainLooper());
   final ExecutorService worker = Executors.newSingleThreadExecutor();
+  final Dictation dictation = new Dictation(this);
 
   // Used on the main thread only.
   private final Store.Chat chat;
@@ -118,6 +119,24 @@ final class Chat {
     load();
   }
 
+  /** Loads the Whisper model that the user has picked. */
+  void loadSpeech(Uri document, String name) {
+    dictation.cancel();
+    chat.speech = document.toString();
+    chat.speechName = name;
+    write();
+    dictation.load();
+  }
+
+  /** The Whisper model's document; null: none was chosen. */
+  String speech() {
+    return chat.speech;
+  }
+
+  String speechName() {
+    return chat.speechName;
+  }
+
   void send(String text) {
     chat.messages.add(Message.user(text));
     answer = new StringBuilder();
@@ -188,6 +207,7 @@ final class Chat {
   /** Called when the application is not visible: stops using the device, because the process may end at any time. */
   void background() {
     stop();
+    dictation.cancel();
     work(
         () -> {
           if (session != null) store.save(session);
@@ -198,23 +218,13 @@ final class Chat {
     Uri document = Uri.parse(chat.document);
     String name = chat.name;
     boolean polite = chat.polite;
-    ModelOptions options =
-        new ModelOptions()
-            .progress(
-                done -> {
-                  show(app.getString(R.string.loading, name, (int) (100 * done)));
-                  return true;
-                });
     work(
         () -> {
           main.post(() -> loaded = false); // after what an earlier load has posted
           if (model != null) model.close(); // and its session
           model = null;
           session = null;
-          try (ParcelFileDescriptor file = app.getContentResolver().openFileDescriptor(document, "r")) {
-            if (file == null) throw new FileNotFoundException(document.toString());
-            model = Weft.load(file.getFd(), 0, 0, options);
-          }
+          model = open(document, name);
           session = model.session(new SessionOptions().polite(polite));
           String ready = app.getString(R.string.on, name, model.info().device());
           try {
@@ -225,6 +235,21 @@ final class Chat {
           main.post(() -> loaded = true);
           show(ready);
         });
+  }
+
+  /** Loads a document; on the worker. */
+  Model open(Uri document, String name) throws IOException {
+    ModelOptions options =
+        new ModelOptions()
+            .progress(
+                done -> {
+                  show(text(R.string.loading, name, (int) (100 * done)));
+                  return true;
+                });
+    try (ParcelFileDescriptor file = app.getContentResolver().openFileDescriptor(document, "r")) {
+      if (file == null) throw new FileNotFoundException(document.toString());
+      return Weft.load(file.getFd(), 0, 0, options);
+    }
   }
 
   private boolean append(String piece) { // on the worker
@@ -254,7 +279,11 @@ final class Chat {
     work(() -> store.write(json));
   }
 
-  private void show(String text) { // on any thread
+  String text(int id, Object... values) { // on any thread, as the next
+    return app.getString(id, values);
+  }
+
+  void show(String text) {
     main.post(
         () -> {
           status = text;
@@ -267,7 +296,7 @@ final class Chat {
   }
 
   /** Runs a task on the worker, after those before it, and shows why it failed. */
-  private void work(Task task) {
+  void work(Task task) {
     ++tasks;
     changed();
     worker.execute(

@@ -1,8 +1,10 @@
 package weft.demo;
 
+import android.Manifest;
 import android.app.Activity;
 import android.content.ContentResolver;
 import android.content.Intent;
+import android.content.pm.PackageManager;
 import android.content.res.ColorStateList;
 import android.database.Cursor;
 import android.net.Uri;
@@ -28,12 +30,15 @@ import weft.Message;
 /** Shows the process's {@link Chat}, and keeps nothing itself but the text that is being written. */
 public final class ChatActivity extends Activity implements Chat.Watcher {
   static final int PICK = 1;
+  static final int PICK_SPEECH = 2;
+  static final int RECORD = 3;
 
   private final Lines lines = new Lines();
   private Chat chat;
   private TextView status;
   private TextView stats;
   private EditText draft;
+  private Button speak;
   private Button send;
   private Spinner head;
   private Switch polite;
@@ -46,10 +51,12 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
     status = findViewById(R.id.status);
     stats = findViewById(R.id.stats);
     draft = findViewById(R.id.draft);
+    speak = findViewById(R.id.speak);
     send = findViewById(R.id.send);
     head = findViewById(R.id.head);
     polite = findViewById(R.id.polite);
     ((ListView) findViewById(R.id.lines)).setAdapter(lines);
+    speak.setOnClickListener(view -> speak());
     send.setOnClickListener(view -> sendOrStop());
     String[] heads = getResources().getStringArray(R.array.heads);
     head.setSelection(Math.max(0, Arrays.asList(heads).indexOf(chat.head())));
@@ -95,25 +102,32 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
     if (item.getItemId() == R.id.fresh) {
       chat.clear();
     } else if (item.getItemId() == R.id.choose) {
-      // GGUF has no MIME type of its own.
-      Intent pick = new Intent(Intent.ACTION_OPEN_DOCUMENT).addCategory(Intent.CATEGORY_OPENABLE).setType("*/*");
-      startActivityForResult(pick, PICK);
+      pick(PICK);
+    } else if (item.getItemId() == R.id.choose_speech) {
+      pick(PICK_SPEECH);
     } else {
       return super.onOptionsItemSelected(item);
     }
     return true;
   }
 
+  private void pick(int request) {
+    // Models' files have no MIME type of their own.
+    Intent pick = new Intent(Intent.ACTION_OPEN_DOCUMENT).addCategory(Intent.CATEGORY_OPENABLE).setType("*/*");
+    startActivityForResult(pick, request);
+  }
+
   @Override
   protected void onActivityResult(int request, int result, Intent data) {
-    if (request != PICK || result != RESULT_OK || data == null || data.getData() == null) return;
+    if ((request != PICK && request != PICK_SPEECH) || result != RESULT_OK || data == null || data.getData() == null) return;
     Uri document = data.getData();
     try { // so that the next process may read it too
       getContentResolver().takePersistableUriPermission(document, Intent.FLAG_GRANT_READ_URI_PERMISSION);
     } catch (SecurityException ignored) {
       // Not every provider grants it: the user picks again then.
     }
-    chat.load(document, nameOf(document));
+    if (request == PICK) chat.load(document, nameOf(document));
+    else chat.loadSpeech(document, nameOf(document));
   }
 
   private String nameOf(Uri document) {
@@ -123,6 +137,21 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
       if (cursor != null && cursor.moveToFirst() && !cursor.isNull(0)) return cursor.getString(0);
     }
     return document.getLastPathSegment();
+  }
+
+  /** Asks for the microphone only here, and only if there is a model that hears. */
+  private void speak() {
+    boolean granted = checkSelfPermission(Manifest.permission.RECORD_AUDIO) == PackageManager.PERMISSION_GRANTED;
+    if (chat.speech() == null) chat.show(getString(R.string.no_speech_model));
+    else if (granted || chat.dictation.records() || chat.dictation.hears()) chat.dictation.press();
+    else requestPermissions(new String[] {Manifest.permission.RECORD_AUDIO}, RECORD);
+  }
+
+  @Override
+  public void onRequestPermissionsResult(int request, String[] permissions, int[] results) {
+    if (request != RECORD) return;
+    if (results.length == 1 && results[0] == PackageManager.PERMISSION_GRANTED) chat.dictation.press();
+    else chat.show(getString(R.string.no_permission));
   }
 
   private void sendOrStop() {
@@ -140,6 +169,9 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
   public void onChange() {
     status.setText(chat.status());
     stats.setText(chat.stats());
+    String heard = chat.dictation.take();
+    if (!heard.isEmpty()) draft.append(draft.length() == 0 ? heard : " " + heard);
+    speak.setText(chat.dictation.records() ? R.string.done : chat.dictation.hears() ? R.string.cancel : R.string.speak);
     send.setText(chat.generates() ? R.string.stop : R.string.send);
     send.setEnabled(chat.generates() || chat.ready());
     head.setEnabled(chat.ready());

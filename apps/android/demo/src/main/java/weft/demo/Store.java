@@ -23,6 +23,8 @@ final class Store {
   static final class Chat {
     String document; // null: no model was chosen
     String name = "";
+    String speech; // the Whisper model's document; null: none was chosen
+    String speechName = "";
     String head = "full";
     boolean polite;
     final List<Message> messages = new ArrayList<>();
@@ -44,6 +46,8 @@ final class Store {
       return new JSONObject()
           .put("document", chat.document)
           .put("name", chat.name)
+          .put("speech", chat.speech)
+          .put("speechName", chat.speechName)
           .put("head", chat.head)
           .put("polite", chat.polite)
           .put("messages", messages)
@@ -72,6 +76,8 @@ final class Store {
       JSONObject json = new JSONObject(new String(chat.readFully(), StandardCharsets.UTF_8));
       result.document = json.isNull("document") ? null : json.getString("document");
       result.name = json.getString("name");
+      result.speech = json.isNull("speech") ? null : json.getString("speech");
+      result.speechName = json.optString("speechName");
       result.head = json.getString("head");
       result.polite = json.getBoolean("polite");
       JSONArray messages = json.getJSONArray("messages");
