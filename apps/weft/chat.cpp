@@ -152,7 +152,8 @@ void Chat::run_by_voice() {
 
 void Chat::listen(const std::string& path) {
   guarded([&] {
-    if (!ear_) throw UsageError("/listen", "the chat has no ear", "begin it with --listen and a Whisper model");
+    if (!ear_)
+      throw UsageError("/listen", "the chat has no model that hears", "begin it with --listen and a Whisper model");
     const std::string text = ear_->hear(path);
     show_heard(text);
     if (!text.empty()) talk_->ask(text);

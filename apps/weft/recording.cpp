@@ -3,9 +3,11 @@
 #include <sndfile.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -55,6 +57,8 @@ void add_bytes(std::string& bytes, const char* block, std::size_t count, const s
 }
 
 std::string file_bytes(const std::string& path) {
+  std::error_code ignored;  // what cannot be looked at cannot be opened
+  if (std::filesystem::is_directory(path, ignored)) fail_recording(WEFT_IO, path, "it is a folder");
   std::ifstream in(path, std::ios::binary);
   if (!in) fail_recording(WEFT_NOT_FOUND, path, "the file cannot be opened");
   std::string bytes;
@@ -105,6 +109,21 @@ bool is_raw(const std::string& bytes) {
   return !bytes.starts_with("ID3") && !open_recording(file, info) && sf_error(nullptr) == SF_ERR_UNRECOGNISED_FORMAT;
 }
 
+// Samples have bytes that no text has, but for the first few.
+bool is_text(const std::string& bytes) {
+  constexpr std::size_t kKnown = 16;
+  return bytes.size() >= kKnown && std::ranges::all_of(bytes, [](char c) {
+           return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t';
+         });
+}
+
+// The reason of the last sf_open_virtual that failed.
+std::string reason() {
+  const std::string text = sf_strerror(nullptr);
+  // libsndfile's words for an MP3 file without a whole frame.
+  return text.starts_with("File does not exist") ? "it is damaged or cut" : text;
+}
+
 }  // namespace
 
 struct RecordingFile::Impl {
@@ -122,7 +141,7 @@ RecordingFile::RecordingFile(const std::string& bytes, std::string place, std::u
   Impl& f = *impl_;
   f.sound = open_recording(f.bytes, f.info);
   if (!f.sound)
-    fail_recording(WEFT_BAD_FILE, f.place, std::string("it is no recording: ") + sf_strerror(nullptr),
+    fail_recording(WEFT_BAD_FILE, f.place, "it is not a recording: " + reason(),
                    "WAV, FLAC, Ogg and MP3 files are read");
   if (f.info.channels < 1 || f.info.channels > kMostChannels || f.info.samplerate < 1000 ||
       f.info.samplerate > kMostRate)
@@ -183,6 +202,9 @@ double read_recording(const std::string& path, const std::function<void(std::uin
     for (const std::vector<float>* samples = &file.next(); !samples->empty(); samples = &file.next()) feed(*samples);
     return file.seconds();
   }
+  if (is_text(bytes))
+    fail_recording(WEFT_BAD_FILE, path, "it is text, not sound",
+                   "give a recording, or samples of 16 bits, 16000 a second");
   begin(WEFT_SAMPLES_PER_SECOND);
   std::size_t count = 0;
   do {
