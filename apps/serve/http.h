@@ -17,6 +17,7 @@ namespace weft::serve {
 constexpr std::size_t kMostHeadBytes = 32 << 10;   // request line and headers
 constexpr std::size_t kMostTargetBytes = 8 << 10;  // path and query
 constexpr std::size_t kMostBodyBytes = 4 << 20;    // as sent
+constexpr std::size_t kMostFormBytes = 25 << 20;   // of a form, which has a recording: OpenAI's limit
 constexpr std::chrono::seconds kIdleTime{15};      // until the first byte of a request
 constexpr std::chrono::seconds kReadTime{30};      // from then until its last
 constexpr std::chrono::seconds kWriteTime{10};     // in which a client must take kLeastTaken, if there is as much

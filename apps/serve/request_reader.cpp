@@ -13,6 +13,12 @@ namespace {
 
 namespace beast = boost::beast;
 
+constexpr std::string_view kForm = "multipart/form-data";
+
+[[noreturn]] void refuse_body(std::size_t most) {
+  throw HttpFault(413, cli::format("The body is larger than %zu bytes.", most));
+}
+
 bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -128,6 +134,7 @@ void RequestReader::reset(const std::string& client) {
   request_.client = client;
   request_.arrived = std::chrono::steady_clock::now();
   seen_ = line_ = raw_bytes_ = fields_ = 0;
+  most_body_ = kMostBodyBytes;
   http10_ = expects_continue_ = skipped_line_ = false;
 }
 
@@ -155,13 +162,17 @@ bool RequestReader::read_head(std::string& input) {
   auto& parser = parser_->parser;
   parser.eager(false);
   parser.header_limit(kMostHeadBytes);
-  parser.body_limit(kMostBodyBytes);
+  parser.body_limit(kMostFormBytes);
   boost::system::error_code error;
   const std::size_t taken = parser.put(boost::asio::buffer(input.data(), end), error);
-  if (error == beast::http::error::body_limit) throw HttpFault(413, "The body is too large.");
+  if (error == beast::http::error::body_limit) refuse_body(kMostFormBytes);
   if (error || taken != end || !parser.is_header_done()) throw HttpFault(400, "The request is not well-formed HTTP.");
   input.erase(0, end);
   fill_request();
+  if (const std::string* type = request_.header("Content-Type"))
+    if (same_word(std::string_view(*type).substr(0, kForm.size()), kForm)) most_body_ = kMostFormBytes;
+  parser.body_limit(most_body_);  // of a body in chunks
+  if (const auto length = parser.content_length(); length && *length > most_body_) refuse_body(most_body_);
   return true;
 }
 
@@ -203,8 +214,7 @@ bool RequestReader::read_body(std::string& input) {
   input.erase(0, taken);
   raw_bytes_ += taken;
   // A chunked body has a few bytes more than its content.
-  if (error == beast::http::error::body_limit || raw_bytes_ > kMostBodyBytes + kMostBodyBytes / 64)
-    throw HttpFault(413, cli::format("The body is larger than %zu bytes.", kMostBodyBytes));
+  if (error == beast::http::error::body_limit || raw_bytes_ > most_body_ + most_body_ / 64) refuse_body(most_body_);
   if (error && error != beast::http::error::need_more) throw HttpFault(400, "The body's chunks are not well-formed.");
   if (!parser.is_done()) {
     if (input.size() > kMostHeadBytes) throw HttpFault(400, "The body's chunks are not well-formed.");

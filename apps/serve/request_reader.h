@@ -41,6 +41,7 @@ class RequestReader {
   std::size_t seen_ = 0;       // bytes of the input that end no head
   std::size_t line_ = 0;       // where the line begins that they end in
   std::size_t raw_bytes_ = 0;  // of the body, with its framing
+  std::size_t most_body_ = kMostBodyBytes;
   std::size_t fields_ = 0;     // headers of the head
   bool http10_ = false, expects_continue_ = false;
   bool skipped_line_ = false;  // an empty line before the request

@@ -49,6 +49,19 @@ class ServeTranscriptions(ServeTest):
         self.assertEqual(status, 200, answer)
         return headers["Content-Type"], answer
 
+    def test_a_form_may_be_larger_than_other_bodies(self):
+        """25 MiB, as OpenAI's: four seconds of 64 channels have 8 MB."""
+        large = wav(whistle(seconds=4), channels=64)
+        self.assertGreater(len(large), 8_000_000)
+        self.fine(("file", large), ("language", "fr"), ("temperature", "0"))
+        for kind, most in ((f"multipart/form-data; boundary={BOUNDARY}", 25 << 20), ("application/json", 4 << 20)):
+            head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
+            answer = self.server.raw(f"{head}Content-Length: {most + 1}\r\n\r\n".encode())
+            self.assertIn(f"larger than {most} bytes".encode(), answer)
+            chunk = b"10000\r\n" + bytes(1 << 16) + b"\r\n"
+            answer = self.server.raw(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunk * (5 << 4) + b"0\r\n\r\n")
+            self.assertIn(b" 400 " if "form" in kind else b" 415 ", answer[:20])  # the form has no part
+
     def test_they_are_those_of_weft_listen(self):
         path = FOLDER / "transcription.wav"
         path.write_bytes(self.recording)
