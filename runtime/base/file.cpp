@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,7 +13,9 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -310,21 +313,23 @@ bool lock(int fd) {
   return ::fstat(fd, &info) != 0 || info.st_nlink > 0;
 }
 
-// Removes what writers of the file left that were killed.
+// Removes what writers of the file left that were killed, as far as the folder can be read. libstdc++'s iterators of
+// folders end the process where memory runs out.
 void remove_leftovers(const std::filesystem::path& target) {
   const std::string prefix = prefix_beside(target);
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder_of(target), error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  const auto close = [](DIR* open) { ::closedir(open); };
+  const std::unique_ptr<DIR, decltype(close)> folder(::opendir(folder_of(target).c_str()), close);
+  while (const dirent* const entry = folder ? ::readdir(folder.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
     if (!name.starts_with(prefix) || name.size() != prefix.size() + 6 ||
-        name.find_first_not_of("0123456789abcdef", prefix.size()) != std::string::npos)
+        name.find_first_not_of("0123456789abcdef", prefix.size()) != std::string_view::npos)
       continue;
-    const Descriptor file(::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const int at = ::dirfd(folder.get());
+    const Descriptor file(::openat(at, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat info = {};
     if (file.fd >= 0 && ::fstat(file.fd, &info) == 0 && S_ISREG(info.st_mode) &&
         ::flock(file.fd, LOCK_EX | LOCK_NB) == 0)
-      ::unlink(entry->path().c_str());
+      ::unlinkat(at, entry->d_name, 0);
   }
 }
 

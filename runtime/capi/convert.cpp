@@ -2,6 +2,7 @@
 #include "weft/convert.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "capi/support.h"
 #include "convert/convert.h"
@@ -19,6 +20,7 @@ static JsonValue report_json(const std::vector<ConvertedTensor>& tensors) {
                     {"from_type", tensor.from},
                     {"to_type", name(tensor.to)},
                     {"bytes", tensor.bytes},
+                    {"weighted", tensor.weighted},
                     {"exact", tensor.rounding.largest_error == 0},
                     {"largest_error", tensor.rounding.largest_error},
                     {"relative_error", tensor.rounding.relative()}});
@@ -27,15 +29,36 @@ static JsonValue report_json(const std::vector<ConvertedTensor>& tensors) {
   return {{"tensor_bytes", bytes}, {"types", types_json(entries, "from_type", "to_type")}, {"tensors", list}};
 }
 
-weft_convert_options weft_convert_options_default(void) { return {WEFT_TYPE_Q8, WEFT_TYPE_FILE, 0, nullptr, nullptr}; }
+// Nothing for a value that is no type.
+static std::optional<FileType> file_type_of(weft_file_type type) {
+  for (const FileTypeInfo& one : file_types())
+    if (static_cast<uint32_t>(one.type) == static_cast<uint32_t>(type)) return one.type;
+  return std::nullopt;
+}
+static FileType need_file_type(weft_file_type type, const char* argument) {
+  const std::optional<FileType> found = file_type_of(type);
+  if (!found) throw Error(Code::invalid_argument, "it is " + std::to_string(type) + ", no type of files", argument);
+  return *found;
+}
+
+const char* weft_file_type_name(weft_file_type type) {
+  const std::optional<FileType> found = file_type_of(type);
+  return found ? info(*found).name : nullptr;
+}
+
+weft_convert_options weft_convert_options_default(void) {
+  return {WEFT_FILE_TYPE_Q8_0, WEFT_FILE_TYPE_DEFAULT, 0, nullptr, nullptr, nullptr};
+}
 
 weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report_text,
                          weft_error* error) {
   return guard(error, [&] {
     require(in && out, "in or out", "it is NULL");
     const weft_convert_options chosen = options ? *options : weft_convert_options_default();
-    const weft_type vocab = chosen.vocab_type == WEFT_TYPE_FILE ? chosen.type : chosen.vocab_type;
-    const ConvertOptions wanted = {format_of(chosen.type, "type"), format_of(vocab, "vocab_type"), chosen.replace != 0};
+    ConvertOptions wanted = {.type = need_file_type(chosen.type, "type"), .replace = chosen.replace != 0};
+    if (chosen.vocab_type != WEFT_FILE_TYPE_DEFAULT)
+      wanted.vocab_type = need_file_type(chosen.vocab_type, "vocab_type");
+    if (chosen.importance) wanted.importance = chosen.importance;
     const auto tensors = convert(in, out, wanted, [&](float done) {
       if (chosen.progress && chosen.progress(chosen.user, std::clamp(done, 0.0f, 1.0f)) != 0)
         throw Error(Code::cancelled, "converting was given up", in);

@@ -1,17 +1,17 @@
 #include "convert/convert.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/quote.h"
 #include "convert/huggingface.h"
 #include "convert/medusa.h"
+#include "convert/rounding/rounding.h"
+#include "convert/tensor_writer.h"
 #include "format/byte_reader.h"
 #include "format/gguf.h"
-#include "model/tensors.h"
+#include "format/importance.h"
 #include "model/tied_tables.h"
 
 namespace weft {
@@ -19,15 +19,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPieceBytes = size_t{1} << 20;
-// llama.cpp's llama_ftype and ggml's GGML_QNT_VERSION: what the file mostly is, and of which time its blocks are.
-constexpr uint32_t kMostlyF16 = 1, kMostlyQ4 = 3, kMostlyQ8 = 7, kQuantizationVersion = 2;
+constexpr uint32_t kQuantizationVersion = 2;  // ggml's GGML_QNT_VERSION: of which time the blocks are
 
-uint32_t mostly(Format format) {
-  return format == Format::q8 ? kMostlyQ8 : format == Format::q4 ? kMostlyQ4 : kMostlyF16;
-}
+// What all tensors' types depend on.
+struct Whole {
+  uint64_t layers = 0;
+  bool tied = true;
 
-DType type_of(const ConvertTensor& tensor, const ConvertOptions& options) {
+  explicit Whole(const std::vector<ConvertTensor>& tensors) {
+    for (const ConvertTensor& tensor : tensors) {
+      if (const auto layer = layer_of(tensor.name)) layers = std::max(layers, *layer + 1);
+      if (tensor.name == "output.weight") tied = false;
+    }
+  }
+};
+
+DType type_of(const ConvertTensor& tensor, const ConvertOptions& options, const Whole& whole) {
   // llama.cpp wants these as floats, whatever the file is.
   const bool floats =
       tensor.name.find("ffn_gate_inp") != std::string::npos || tensor.name.find("attn_rel_b.") != std::string::npos ||
@@ -36,10 +43,8 @@ DType type_of(const ConvertTensor& tensor, const ConvertOptions& options) {
       tensor.name.starts_with("position_embd.") || tensor.name.starts_with("token_types.");
   const std::vector<uint64_t>& shape = tensor.shape;
   if (shape.size() < 2 || floats || !tensor.name.ends_with(".weight")) return DType::f32;
-  const bool table = tensor.name == "token_embd.weight" || tensor.name == "output.weight" ||
-                     tensor.name == "per_layer_token_embd.weight";
-  const DType type = file_type(table ? options.vocab_type : options.type);
-  return shape.back() % block_elements(type) == 0 ? type : DType::f16;
+  return fitting_type(matrix_type(options.type, options.vocab_type, tensor.name, whole.layers, whole.tied),
+                      shape.back());
 }
 
 // A value of version 1, with its 32-bit lengths, as version 3 has it. The parser has vouched for the bytes.
@@ -94,94 +99,24 @@ std::vector<ConvertTensor> tensors_of(const ModelFile& model) {
   return tensors;
 }
 
-// A folder's numbers have no blocks: an element is a whole number of bytes.
-std::vector<std::byte> with_tiled_columns(const ConvertTensor& tensor, const TensorView& source) {
-  const uint64_t columns = tensor.columns(), count = element_count(tensor.shape), size = source.bytes.size() / count;
-  std::vector<std::byte> bytes(source.bytes.size());
-  for (uint64_t i = 0; i < count; ++i)
-    std::memcpy(&bytes[i * size], &source.bytes[(i - i % columns + tensor.tiling.source(i % columns)) * size], size);
-  return bytes;
+// The importance matrix of a file, which must be this model's; without a path an empty one.
+Importance importance_for(const fs::path& path, const std::vector<ConvertTensor>& tensors) {
+  if (path.empty()) return {};
+  Importance importance = read_importance(path);
+  for (const auto& [name, own] : importance.tensors) {
+    const std::string place = path.string() + ", tensor " + printable(name);
+    const char* const hint = "an importance matrix fits the model that it was measured with, and no other";
+    const auto at = std::ranges::find(tensors, name, &ConvertTensor::name);
+    if (at == tensors.end()) throw Error(Code::invalid_argument, "the model has no such tensor", place, hint);
+    const uint64_t matrices = at->shape.size() > 2 ? at->shape[0] : 1, wanted = matrices * at->columns();
+    if (own.factors.size() != wanted && own.factors.size() != at->columns())
+      throw Error(Code::invalid_argument,
+                  "it has numbers for " + std::to_string(own.factors.size()) + " columns, the model's tensor has " +
+                      std::to_string(wanted),
+                  place, hint);
+  }
+  return importance;
 }
-
-// A tensor whose numbers are bytes: those of a quantised one are computed.
-TensorView as_bytes(const TensorView& tensor, std::vector<float>& computed) {
-  if (!tensor.rows) return tensor;
-  computed.resize(element_count(tensor.shape));
-  to_float(tensor, 0, computed);
-  return {tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(computed))};
-}
-
-// Writes tensors row by row, and tells how far it is.
-class TensorWriter {
- public:
-  TensorWriter(AtomicFile& file, uint64_t total, const std::function<void(float)>& progress)
-      : file_(file), total_(total), progress_(progress) {}
-
-  Rounding write(const ConvertTensor& tensor, DType type, uint64_t padding) {
-    Rounding rounding;
-    const uint64_t columns = tensor.columns();
-    const uint64_t rows = columns == 0 ? 0 : element_count(tensor.shape) / columns;
-    const uint64_t own = rows / tensor.sources.size();  // of each source
-    const bool made = tensor.transposed || tensor.tiling.columns;
-    std::vector<float> computed;
-    const TensorView first = made ? as_bytes(*tensor.sources[0], computed) : *tensor.sources[0];
-    const std::vector<std::byte> turned = tensor.transposed       ? transposed(first)
-                                          : tensor.tiling.columns ? with_tiled_columns(tensor, first)
-                                                                  : std::vector<std::byte>();
-    const TensorView whole = {first.name, first.dtype, tensor.shape, turned};
-    RowPacker packer(type, type == DType::f32 ? 0 : columns);
-    std::vector<float> floats(type == DType::f32 ? columns : 0);
-    for (uint64_t row = 0; row < rows; ++row) {
-      const TensorView& source = made ? whole : *tensor.sources[row / own];
-      const uint64_t from = tensor.source_row(row) % own;
-      if (type == DType::f32) {
-        to_float(source, from * columns, floats);
-        for (float& value : floats) value = tensor.minus_exp ? -std::exp(value) : value + tensor.offset;
-        append(floats.data(), columns * sizeof(float));
-      } else {
-        append(packer.pack(source, from, rounding), type, columns);
-      }
-      if (piece_.size() >= kPieceBytes) flush();
-    }
-    piece_.resize(piece_.size() + padding);
-    flush();
-    return rounding;
-  }
-
- private:
-  void append(const void* from, size_t bytes) {
-    const size_t at = piece_.size();
-    piece_.resize(at + bytes);
-    std::memcpy(&piece_[at], from, bytes);
-  }
-  void append(const PackedRow& row, DType type, uint64_t columns) {
-    if (type == DType::f16) return append(row.halves.data(), columns * sizeof(uint16_t));
-    for (size_t block = 0; block < row.halves.size(); ++block) {
-      const int8_t* const values = &row.bytes[block * kQ8BlockElements];
-      append(&row.halves[block], sizeof(uint16_t));
-      if (type == DType::q8_0) {
-        append(values, kQ8BlockElements);
-        continue;
-      }
-      append(&row.minima[block], sizeof(uint16_t));
-      uint8_t nibbles[kQ8BlockElements / 2];  // the low halves hold the first 16, the high halves the others
-      for (size_t e = 0; e < std::size(nibbles); ++e)
-        nibbles[e] = static_cast<uint8_t>(values[e] | values[e + std::size(nibbles)] << 4);
-      append(nibbles, sizeof nibbles);
-    }
-  }
-  void flush() {
-    file_.write(piece_);
-    done_ += piece_.size();
-    progress_(std::min(1.0f, static_cast<float>(done_) / static_cast<float>(std::max<uint64_t>(total_, 1))));
-    piece_.clear();
-  }
-
-  AtomicFile& file_;
-  uint64_t total_, done_ = 0;
-  const std::function<void(float)>& progress_;
-  std::vector<std::byte> piece_;
-};
 
 void check_out(const fs::path& out, bool replace) {
   std::error_code ignored;
@@ -212,15 +147,18 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
     tensors = folder.tensors;
     add_keys(writer, folder.keys);
   }
-  writer.key("general.file_type", mostly(options.type));
-  if (options.type != Format::f16 || options.vocab_type != Format::f16)
+  writer.key("general.file_type", info(options.type).number);
+  if (options.type != FileType::f16 || options.vocab_type.value_or(options.type) != FileType::f16)
     writer.key("general.quantization_version", kQuantizationVersion);
+  const Importance importance = importance_for(options.importance, tensors);
+  const Whole whole(tensors);
   std::vector<ConvertedTensor> result;
   uint64_t total = 0;
   for (const ConvertTensor& tensor : tensors) {
-    const DType type = type_of(tensor, options);
+    const DType type = type_of(tensor, options, whole);
     const uint64_t bytes = bytes_for(type, tensor.shape);
-    result.push_back({tensor.name, tensor.shape, type_name(*tensor.sources[0]), type, bytes, {}});
+    const bool weighted = is_rounded_by_search(type) && importance.find(tensor.name);
+    result.push_back({tensor.name, tensor.shape, type_name(*tensor.sources[0]), type, bytes, weighted, {}});
     writer.tensor(tensor.name, tensor.shape, ggml_type(type), bytes);
     total += bytes + writer.padding(bytes);
   }
@@ -230,7 +168,9 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
   TensorWriter data(file, total, progress);
   for (size_t i = 0; i < tensors.size(); ++i) {
     try {
-      result[i].rounding = data.write(tensors[i], result[i].to, writer.padding(result[i].bytes));
+      const Importance::Tensor* const own = importance.find(tensors[i].name);
+      result[i].rounding = data.write(tensors[i], result[i].to, own ? own->factors : std::span<const float>(),
+                                      writer.padding(result[i].bytes));
     } catch (const Error& error) {
       if (error.code() != Code::unsupported) throw;
       throw Error(error.code(), error.sentence(),

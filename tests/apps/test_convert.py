@@ -110,6 +110,45 @@ class Convert(unittest.TestCase):
         for kind, type in (("q4", "Q4_1"), ("q8", "Q8_0")):
             self.assertRegex(weft("convert", folder, self.out(f"gptq-{kind}.gguf"), "--type", kind)[0], rf"\nGPTQ4 +{type} +7  exact\n")
 
+    def whole_blocks(self):
+        """A model whose rows are whole blocks of 256."""
+        return model("whole.gguf", "--type", "f32", "--width", 256, "--ffn", 512)
+
+    KINDS = ("q4_0", "iq4_nl", "mxfp4", "q4_k_s", "q4_k_m", "q5_k_m", "q6_k")
+
+    def test_types_as_llama_quantize_names_them(self):
+        types = {}
+        for kind in self.KINDS:
+            out = self.out(f"named-{kind}.gguf")
+            weft("convert", self.whole_blocks(), out, "--type", kind, "--force")
+            types[kind] = {tensor["name"]: tensor["file_type"] for tensor in weft_json("inspect", out)["tensors"]}
+        self.ids(self.out("named-q4_k_m.gguf"))
+        self.assertEqual([types[kind]["blk.0.attn_q.weight"] for kind in self.KINDS], ["Q4_0", "IQ4_NL", "MXFP4", "Q4_K", "Q4_K", "Q5_K", "Q6_K"])
+        self.assertEqual([types[kind]["token_embd.weight"] for kind in self.KINDS], ["Q6_K", "Q6_K", "Q8_0", "Q6_K", "Q6_K", "Q6_K", "Q6_K"])
+        out = self.out("alias.gguf")
+        weft("convert", self.whole_blocks(), out, "--type", "Q4_K", "--vocab-type", "q4_0")
+        inspected = {tensor["name"]: tensor["file_type"] for tensor in weft_json("inspect", out)["tensors"]}
+        self.assertEqual(inspected, types["q4_k_m"] | {"token_embd.weight": "Q4_0"})
+
+    def test_wrong_names_of_types(self):
+        _, err = weft("convert", "x", "y", "--type", "q4_km", expect=2)
+        self.assertIn('not "q4_km"; did you mean q4_k_m', err)
+        self.assertIn("must be one of f16, q8_0, q4_1, q4_0, iq4_nl, mxfp4, q4_k_s, q4_k_m, q5_k_s, q5_k_m, q6_k", err)
+
+    @unittest.skipUnless(importlib.util.find_spec("gguf"), "there is no Python package gguf here")
+    def test_the_gguf_package_decodes_the_same_numbers(self):
+        import gguf
+        import numpy as np
+        for kind in self.KINDS + ("q8_0", "q4_1"):
+            with self.subTest(type=kind):
+                blocks, halves = self.out(f"blocks-{kind}.gguf"), self.out(f"halves-{kind}.gguf")
+                weft("convert", self.whole_blocks(), blocks, "--type", kind)
+                weft("convert", blocks, halves, "--type", "f16")
+                ours = {tensor.name: tensor.data for tensor in gguf.GGUFReader(halves).tensors}
+                for tensor in gguf.GGUFReader(blocks).tensors:
+                    numbers = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(ours[tensor.name].dtype)
+                    np.testing.assert_array_equal(ours[tensor.name], numbers, tensor.name)
+
     def test_what_is_there_stays(self):
         out = self.out("old.gguf")
         out.write_text("old")

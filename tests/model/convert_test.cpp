@@ -34,7 +34,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return names;
 }
 
-ModelFile converted(const fs::path& in, const fs::path& out, Format type) {
+ModelFile converted(const fs::path& in, const fs::path& out, FileType type) {
   convert(in, out, {.type = type, .vocab_type = type, .replace = true}, kSilent);
   return open_model(out);
 }
@@ -50,7 +50,7 @@ TEST(Convert, WritesATableThatIsStoredTwiceOnce) {
   const TestFolder folder;
   make_gguf(folder / "m.gguf", {}, {.type = DType::q8_0, .second_table = DType::f16});
   const ModelFile before = open_model(folder / "m.gguf"),
-                  after = converted(before.path, folder / "out.gguf", Format::f16);
+                  after = converted(before.path, folder / "out.gguf", FileType::f16);
   EXPECT_EQ(after.tensors.size() + 1, before.tensors.size());
   EXPECT_EQ(after.find("output.weight"), nullptr);
   ASSERT_TRUE(after.find("token_embd.weight"));
@@ -59,8 +59,8 @@ TEST(Convert, WritesATableThatIsStoredTwiceOnce) {
 
 TEST(Convert, KeepsTheBytesWhereNothingIsRounded) {
   for (const auto& [dtype, format, type] :
-       {std::tuple(DType::q8_0, Format::q8, 7), std::tuple(DType::f16, Format::f16, 1),
-        std::tuple(DType::q4_1, Format::q4, 3)}) {
+       {std::tuple(DType::q8_0, FileType::q8_0, 7), std::tuple(DType::f16, FileType::f16, 1),
+        std::tuple(DType::q4_1, FileType::q4_1, 3)}) {
     const TestFolder folder;
     make_gguf(folder / "m.gguf", untied_shape(), {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
     const ModelFile before = open_model(folder / "m.gguf"), after = converted(before.path, folder / "out.gguf", format);
@@ -75,7 +75,7 @@ TEST(Convert, KeepsTheBytesWhereNothingIsRounded) {
     json expected = before.metadata;
     expected.erase("general.alignment");
     expected["general.file_type"] = type;
-    if (format != Format::f16) expected["general.quantization_version"] = 2;
+    if (format != FileType::f16) expected["general.quantization_version"] = 2;
     EXPECT_EQ(json(after.metadata), expected);
     // A second conversion changes nothing.
     converted(after.path, folder / "again.gguf", format);
@@ -93,7 +93,7 @@ TEST(Convert, AFolderBecomesTheGgufFileOfTheSameModel) {
       shape.head_dim = 32;
       make_huggingface(folder / "hf", shape, {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
       make_gguf(folder / "m.gguf", shape, {.type = dtype, .seed = 7, .chat_template = "{{ messages }}"});
-      for (const Format format : kFormats) {
+      for (const FileType format : {FileType::f16, FileType::q8_0, FileType::q4_1}) {
         const ModelFile from_folder = converted(folder / "hf", folder / "a.gguf", format);
         const ModelFile from_file = converted(folder / "m.gguf", folder / "b.gguf", format);
         ASSERT_EQ(from_folder.tensors.size(), from_file.tensors.size());
@@ -132,10 +132,10 @@ TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
       fs::copy_file(entry.path() / name, folder / "hf" / name, fs::copy_options::overwrite_existing);
     if (entry.path().filename().string().starts_with("gpt-oss")) {
       expect_error(Code::unsupported, {"writing a folder of the model type 'gpt_oss'"},
-                   [&] { converted(folder / "hf", folder / "out.gguf", Format::f16); });
+                   [&] { converted(folder / "hf", folder / "out.gguf", FileType::f16); });
       continue;
     }
-    const ModelFile got = converted(folder / "hf", folder / "out.gguf", Format::f16);
+    const ModelFile got = converted(folder / "hf", folder / "out.gguf", FileType::f16);
     const ModelFile want = open_model(entry.path() / "model.gguf");
     EXPECT_EQ(got.tensors.size(), want.tensors.size());
     for (const TensorView& tensor : want.tensors) {
@@ -165,7 +165,7 @@ TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
 TEST(Convert, AFolderOfQwen3VlBecomesItsTextModel) {
   const TestFolder folder;
   const fs::path model = source_folder() / "tests/model/golden_images/qwen3-vl";
-  const ModelFile got = converted(model, folder / "out.gguf", Format::f16), want = open_model(model / "text.gguf");
+  const ModelFile got = converted(model, folder / "out.gguf", FileType::f16), want = open_model(model / "text.gguf");
   EXPECT_EQ(got.tensors.size(), want.tensors.size());
   for (const auto& [key, value] : want.metadata.members()) {
     if (!key.starts_with("qwen3vl.") || value.is_number_float()) continue;
@@ -184,7 +184,7 @@ TEST(Convert, FourBitTypesStayWhatTheyAre) {
     shape.width = 256;
     shape.ffn = 512;
     make_gguf(folder / "m.gguf", shape, {.type = dtype});
-    const auto report = convert(folder / "m.gguf", folder / "out.gguf", {Format::q4, Format::q4}, kSilent);
+    const auto report = convert(folder / "m.gguf", folder / "out.gguf", {FileType::q4_1, FileType::q4_1}, kSilent);
     const ModelFile before = open_model(folder / "m.gguf"), after = open_model(folder / "out.gguf");
     for (const ConvertedTensor& tensor : report) {
       if (tensor.from == std::string_view("F32")) continue;
@@ -202,7 +202,7 @@ TEST(Convert, TypesAreWhatWasAskedForAndWhatFits) {
   const TestFolder folder;
   make_gguf(folder / "m.gguf", untied_shape(), {.type = DType::f32});
   const auto report =
-      convert(folder / "m.gguf", folder / "out.gguf", {.type = Format::f16, .vocab_type = Format::q8}, kSilent);
+      convert(folder / "m.gguf", folder / "out.gguf", {.type = FileType::f16, .vocab_type = FileType::q8_0}, kSilent);
   const ModelFile model = open_model(folder / "out.gguf");
   ASSERT_EQ(report.size(), model.tensors.size());
   for (const ConvertedTensor& tensor : report) {
@@ -221,7 +221,7 @@ TEST(Convert, TypesAreWhatWasAskedForAndWhatFits) {
     for (size_t i = 0; i < before.size(); ++i) largest = std::max<double>(largest, std::abs(after[i] - before[i]));
     EXPECT_EQ(tensor.rounding.largest_error, largest) << tensor.name;
   }
-  const ModelFile q8 = converted(folder / "m.gguf", folder / "q8.gguf", Format::q8);
+  const ModelFile q8 = converted(folder / "m.gguf", folder / "q8.gguf", FileType::q8_0);
   EXPECT_EQ(q8.find("blk.0.ffn_up.weight")->dtype, DType::q8_0);
   EXPECT_EQ(q8.find("blk.0.ffn_down.weight")->dtype, DType::f16) << "its rows have 172 elements";
 }
@@ -233,7 +233,7 @@ TEST(Convert, EveryTypeOfGgufIsRead) {
     shape.width = 256;
     make_gguf(folder / "m.gguf", shape, {.type = dtype});
     const ModelFile before = open_model(folder / "m.gguf"),
-                    after = converted(before.path, folder / "out.gguf", Format::f16);
+                    after = converted(before.path, folder / "out.gguf", FileType::f16);
     auto expected = floats_of(*before.find("blk.0.attn_q.weight"));
     for (float& value : expected) value = half_to_float(float_to_half(value));
     EXPECT_EQ(floats_of(*after.find("blk.0.attn_q.weight")), expected) << name(dtype);
@@ -265,7 +265,7 @@ TEST(Convert, CarriesKeysOfEveryVersionOver) {
     w.tensor("odd.scale", {2, 32}, ggml_type(DType::f32), 256);
     folder.write("m.gguf", w.file_of_zeros());
     json expected = open_model(folder / "m.gguf").metadata;
-    const ModelFile after = converted(folder / "m.gguf", folder / "out.gguf", Format::q8);
+    const ModelFile after = converted(folder / "m.gguf", folder / "out.gguf", FileType::q8_0);
     expected.erase("general.alignment");
     expected["general.file_type"] = 7;
     expected["general.quantization_version"] = 2;
@@ -320,7 +320,7 @@ TEST(Convert, NamesTheNumberItCannotWrite) {
   const float infinite = INFINITY;
   std::memcpy(&file[tensor.bytes.data() - model.files[0].bytes().data() + (3 * 160 + 5) * 4], &infinite, 4);
   folder.write("bad.gguf", file);
-  for (const Format type : {Format::f16, Format::q8}) {
+  for (const FileType type : {FileType::f16, FileType::q8_0, FileType::q4_0, FileType::q6_k}) {
     const ConvertOptions options = {.type = type};
     expect_error(Code::unsupported, {"bad.gguf, tensor blk.1.ffn_down.weight: element (3, 5) is inf"},
                  [&] { convert(folder / "bad.gguf", folder / "out.gguf", options, kSilent); });
@@ -346,7 +346,7 @@ TEST(Convert, ReplacesOnlyFilesAndOnlyWhenAsked) {
   }
   expect_error(Code::not_found, {"absent/out.gguf: cannot create a file beside it"},
                [&] { convert(in, folder / "absent/out.gguf", {}, kSilent); });
-  converted(in, in, Format::q8);  // onto itself
+  converted(in, in, FileType::q8_0);  // onto itself
   EXPECT_EQ(open_model(in).find("token_embd.weight")->dtype, DType::q8_0);
 }
 
@@ -387,7 +387,7 @@ TEST(Convert, RefusesFoldersItCannotWrite) {
 
 TEST(Convert, TablesThatDifferAreBothWrittenWhateverTheConfigurationSays) {
   const ChangedFolder folder("tie_word_embeddings", true, false);
-  const ModelFile model = converted(folder.path(), folder / "out.gguf", Format::f16);
+  const ModelFile model = converted(folder.path(), folder / "out.gguf", FileType::f16);
   EXPECT_NE(model.find("output.weight"), nullptr);
   EXPECT_NE(model.find("token_embd.weight"), nullptr);
 }
@@ -416,7 +416,7 @@ TEST(Convert, MedusaHeadsOfACheckpoint) {
   const TestFolder folder;
   const fs::path in = folder / "medusa_lm_head.safetensors";
   make_checkpoint(in, kTwoHeads, 64);
-  const ModelFile after = converted(in, folder / "heads.gguf", Format::f16);
+  const ModelFile after = converted(in, folder / "heads.gguf", FileType::f16);
   EXPECT_EQ(after.metadata["general.architecture"], "medusa");
   EXPECT_EQ(after.metadata["medusa.embedding_length"], 64);
   EXPECT_EQ(after.metadata["medusa.head_count"], 2);
@@ -435,7 +435,7 @@ TEST(Convert, MedusaHeadsOfACheckpoint) {
     to_float(*same, 0, is);
     EXPECT_EQ(is, was) << tensor.name;  // k / 64 is exact in f16
   }
-  EXPECT_EQ(converted(in, folder / "q8.gguf", Format::q8).find("medusa.0.weight")->dtype, DType::q8_0);
+  EXPECT_EQ(converted(in, folder / "q8.gguf", FileType::q8_0).find("medusa.0.weight")->dtype, DType::q8_0);
 }
 
 // As the first published heads have them: a vocabulary matrix each, here of 64 rows; and with two layers.
@@ -445,7 +445,7 @@ TEST(Convert, MedusaHeadsWithTheirOwnMatrices) {
   std::vector<std::string> names = kTwoHeads;
   names.insert(names.end(), {"medusa_head.0.1.weight", "medusa_head.1.1.weight"});
   make_checkpoint(in, names, 64);
-  const ModelFile published = converted(in, folder / "heads.gguf", Format::f16);
+  const ModelFile published = converted(in, folder / "heads.gguf", FileType::f16);
   EXPECT_EQ(published.tensors.size(), 6u);
   EXPECT_FALSE(published.metadata.find("medusa.layer_count"));
   ASSERT_TRUE(published.find("medusa.1.output.weight"));
@@ -455,7 +455,7 @@ TEST(Convert, MedusaHeadsWithTheirOwnMatrices) {
     for (const char* what : {".1.linear.weight", ".1.linear.bias", ".2.weight"})
       names.push_back("medusa_head." + std::string(head) + what);
   make_checkpoint(in, names, 64);
-  const ModelFile deep = converted(in, folder / "deep.gguf", Format::f16);
+  const ModelFile deep = converted(in, folder / "deep.gguf", FileType::f16);
   EXPECT_EQ(deep.tensors.size(), 10u);
   EXPECT_EQ(deep.metadata["medusa.layer_count"], 2);
   for (const char* name : {"medusa.0.weight", "medusa.0.1.weight", "medusa.1.1.bias", "medusa.0.output.weight"})
@@ -471,7 +471,7 @@ TEST(Convert, RefusesOtherMedusaHeads) {
     names.insert(names.end(), more.begin(), more.end());
     make_checkpoint(in, names, 64, odd);
     try {
-      converted(in, folder / "out.gguf", Format::q8);
+      converted(in, folder / "out.gguf", FileType::q8_0);
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -490,7 +490,7 @@ TEST(Convert, RefusesOtherMedusaHeads) {
   EXPECT_PRED2(has, refusal({}, {}, 3), "head 1 has no bias");
   EXPECT_PRED2(has, refusal({}, "medusa_head.1.0.linear.weight"), "has the shape (64, 65), expected (64, 64)");
   make_checkpoint(in, {}, 64);
-  EXPECT_THROW(converted(in, folder / "out.gguf", Format::q8), Error);
+  EXPECT_THROW(converted(in, folder / "out.gguf", FileType::q8_0), Error);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST_P(QuantisedTest, ConvertsToTheSameModel) {
     std::filesystem::copy_file(golden(GetParam()) / name, folder.path() / "hf" / name,
                                std::filesystem::copy_options::overwrite_existing);
   const std::filesystem::path out = folder.path() / "out.gguf";
-  convert(folder.path() / "hf", out, {Format::f16, Format::f16, true}, [](float) {});
+  convert(folder.path() / "hf", out, {FileType::f16, FileType::f16, true}, [](float) {});
   EXPECT_LT(distance(*load_model(open_device(), out, Format::f16), golden_).logits, kRounded);
 }
 

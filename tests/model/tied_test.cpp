@@ -160,14 +160,14 @@ TEST_F(TiedTest, TablesThatDifferStayApartInAModelSaidToBeTied) {
     const auto [said_tied, said] = score(path);
     EXPECT_TRUE(said);
     EXPECT_EQ(said_tied, apart) << name(type);
-    convert(path, folder.path() / "converted.gguf", {Format::f16, Format::f16, true}, [](float) {});
+    convert(path, folder.path() / "converted.gguf", {FileType::f16, FileType::f16, true}, [](float) {});
     const std::vector<float> converted = score(folder.path() / "converted.gguf").first;
     for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(converted[i], apart[i], 1e-3) << name(type);
     copy_tensor(path / "model.safetensors", "model.embed_tokens.weight", "lm_head.weight");
     const auto one = load_model(open_device(), path, {});
     EXPECT_TRUE(one->weights.tied()) << name(type);
     EXPECT_FALSE(one->weights.untied_by_tensors) << name(type);
-    convert(path, folder.path() / "one.gguf", {Format::f16, Format::f16, true}, [](float) {});
+    convert(path, folder.path() / "one.gguf", {FileType::f16, FileType::f16, true}, [](float) {});
     EXPECT_EQ(open_model(folder.path() / "one.gguf").find("output.weight"), nullptr) << name(type);
   }
 }

@@ -155,7 +155,7 @@ TEST_F(TypesTest, Q4FilesRunAsTheyDoConverted) {
   const auto blocks = folder.path() / "m.gguf", converted = folder.path() / "q4.gguf";
   for (const DType type : {DType::q4_0, DType::q4_k}) {
     make_gguf(blocks, wide_shape(), {type, 7, ""});
-    convert(blocks, converted, {Format::q4, Format::q4, true}, [](float) {});
+    convert(blocks, converted, {FileType::q4_1, FileType::q4_1, true}, [](float) {});
     DeviceFormats four_bits;
     four_bits.matrices = Format::q4;
     EXPECT_EQ(decode(open_device(), blocks, four_bits), decode(open_device(), converted, {})) << name(type);

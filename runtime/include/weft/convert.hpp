@@ -10,7 +10,8 @@
 namespace weft::api {
 
 struct ConvertOptions {
-  weft_type type = WEFT_TYPE_Q8, vocab_type = WEFT_TYPE_FILE;
+  weft_file_type type = WEFT_FILE_TYPE_Q8_0, vocab_type = WEFT_FILE_TYPE_DEFAULT;
+  std::string importance;  // file of an importance matrix; empty: none
   bool replace = false;
   std::function<bool(float done)> progress;  // as ModelOptions'
 };
@@ -22,6 +23,7 @@ inline std::string convert(const std::string& in, const std::string& out, const 
   c.type = options.type;
   c.vocab_type = options.vocab_type;
   c.replace = options.replace;
+  c.importance = options.importance.empty() ? nullptr : options.importance.c_str();
   c.user = &state;
   if (options.progress) c.progress = detail::Progress::call;
   char* report = nullptr;

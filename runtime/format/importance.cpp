@@ -1,0 +1,114 @@
+#include "format/importance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/quote.h"
+#include "format/byte_reader.h"
+#include "format/gguf.h"
+
+namespace weft {
+namespace {
+
+constexpr char kHint[] = "importance matrices are GGUF files of `weft imatrix` or llama-imatrix, or the latter's .dat";
+constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";
+
+std::vector<float> numbers(const TensorView& tensor) {
+  std::vector<float> values(element_count(tensor.shape));
+  to_float(tensor, 0, values);
+  return values;
+}
+
+void check(const std::vector<float>& values, const std::string& name, const std::string& place) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]) || values[i] < 0)
+      throw Error(Code::bad_file,
+                  "element " + std::to_string(i) + " is " + std::to_string(values[i]) + ", no sum of squares",
+                  place + ", tensor " + printable(name));
+}
+
+Importance::Tensor means(const TensorView& sums, const TensorView& counts, const std::string& place) {
+  const std::vector<float> all = numbers(sums), each = numbers(counts);
+  check(all, sums.name, place);
+  check(each, counts.name, place);
+  if (each.empty() || all.empty() || all.size() % each.size() != 0)
+    throw Error(Code::bad_file,
+                "its shape " + text_of(sums.shape) + " does not fit that of the counts, " + text_of(counts.shape),
+                place + ", tensor " + printable(sums.name));
+  Importance::Tensor tensor = {each.size(), all};
+  for (size_t i = 0; i < all.size(); ++i) {
+    const float count = each[i / (all.size() / each.size())];
+    tensor.factors[i] = count > 0 ? all[i] / count : 0;
+  }
+  return tensor;
+}
+
+Importance parse_gguf_importance(std::span<const std::byte> file, const std::string& place) {
+  const GgufContents contents = parse_gguf(file, place);
+  const JsonValue* const type = contents.metadata.find("general.type");
+  if (!type || *type != "imatrix") throw Error(Code::bad_file, "general.type is not 'imatrix'", place, kHint);
+  Importance result;
+  for (const TensorView& sums : contents.tensors) {
+    if (!sums.name.ends_with(kSums)) continue;
+    const std::string name = sums.name.substr(0, sums.name.size() - kSums.size());
+    const auto counts = std::ranges::find(contents.tensors, name + std::string(kCounts), &TensorView::name);
+    if (counts == contents.tensors.end())
+      throw Error(Code::bad_file, "the tensor '" + printable(name + std::string(kCounts)) + "' is missing", place);
+    result.tensors[name] = means(sums, *counts, place);
+  }
+  return result;
+}
+
+// The older format, of which the first bytes do not say that it is one.
+//
+// A count of tensors; of each the length of its name, the name, how many passes were measured, how many numbers, and
+// these: means of squares times the passes. All counts have 32 bits. More follows, which is not needed.
+Importance parse_old_importance(std::span<const std::byte> file, const std::string& place) {
+  ByteReader reader(file, place);
+  const auto count = [&](std::string_view what) {
+    const auto value = reader.number<int32_t>(what);
+    if (value < 1) throw Error(Code::bad_file, std::string(what) + " is " + std::to_string(value), place);
+    return static_cast<uint64_t>(value);
+  };
+  Importance result;
+  const uint64_t tensors = count("the number of tensors");
+  for (uint64_t i = 0; i < tensors; ++i) {
+    const auto text = reader.take(count("the length of a tensor's name"), "a tensor's name");
+    const std::string name(reinterpret_cast<const char*>(text.data()), text.size());
+    const auto passes = static_cast<float>(count("the number of passes"));
+    const uint64_t columns = count("the number of columns");
+    const auto bytes = reader.take(columns * sizeof(float), "a tensor's numbers");
+    Importance::Tensor tensor = {1, std::vector<float>(columns)};
+    std::memcpy(tensor.factors.data(), bytes.data(), bytes.size());
+    check(tensor.factors, name, place);
+    for (float& factor : tensor.factors) factor /= passes;
+    result.tensors[name] = std::move(tensor);
+  }
+  return result;
+}
+
+}  // namespace
+
+Importance parse_importance(std::span<const std::byte> file, const std::string& place) {
+  const bool gguf = file.size() >= 4 && std::memcmp(file.data(), "GGUF", 4) == 0;
+  if (gguf) {
+    Importance result = parse_gguf_importance(file, place);
+    if (result.tensors.empty()) throw Error(Code::bad_file, "it has no tensors", place, kHint);
+    return result;
+  }
+  try {
+    return parse_old_importance(file, place);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.sentence(), error.place(), kHint);
+  }
+}
+
+Importance read_importance(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return parse_importance(file.bytes(), path.string());
+}
+
+}  // namespace weft
