@@ -123,7 +123,7 @@ TranscriptionRequest parse_transcription(const std::vector<FormPart>& form, bool
 Transcriber::Task::Task(Transcriber& transcriber, TranscriptionRequest request)
     : transcriber_(transcriber), request_(std::move(request)), place_(transcriber.line_) {
   try {
-    request_.options.samples_per_second = cli::check_recording(request_.file, "file", kLongestRecording);
+    request_.options.samples_per_second = cli::check_recording(request_.file, "file", kLongestRecording).rate;
   } catch (const api::Failure& failure) {
     throw bad_field("file", failure.sentence() + ".", "invalid_value");
   }

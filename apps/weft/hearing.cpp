@@ -65,8 +65,8 @@ std::string Ear::hear(const std::string& path) {
   std::string text;
   read_recording(
       path,
-      [&](std::uint32_t rate) {
-        listener_.begin({.samples_per_second = rate},
+      [&](const RecordingInfo& recording) {
+        listener_.begin({.samples_per_second = recording.rate},
                         [&](const weft_heard& heard) { return text += heard.text, true; });
       },
       [&](const std::vector<float>& samples) { listener_.feed(samples); });
@@ -76,7 +76,8 @@ std::string Ear::hear(const std::string& path) {
 
 void Ear::hear_each(const std::function<void(const std::string& text)>& on_text) {
   std::optional<Utterances> utterances;
-  const auto begin = [&](std::uint32_t rate) {
+  const auto begin = [&](const RecordingInfo& recording) {
+    const std::uint32_t rate = recording.rate;
     utterances.emplace(rate, [&, rate](const std::vector<float>& samples) {
       std::string text;
       listener_.listen(samples, {.samples_per_second = rate},

@@ -4,6 +4,7 @@
 #include <weft/audio.hpp>
 
 #include "common.h"
+#include "progress_bar.h"
 #include "recording.h"
 #include "subtitles.h"
 
@@ -28,6 +29,8 @@ void listen(ListenArgs args) {
   require_utf8("--prompt", args.options.prompt);
   std::optional<api::Model> model;
   std::optional<api::Listener> listener;
+  std::optional<ProgressBar> bar;  // if the duration is known
+  double all_seconds = 0;
   Json segments = Json::array();
   std::string all;
   std::size_t number = 0;
@@ -39,10 +42,12 @@ void listen(ListenArgs args) {
     if (args.form == "vtt") std::cout << vtt_cue(begin, end, text);
   };
   const auto tell = [&](const weft_heard& heard) {
+    if (bar) bar->hide();
     if (!args.options.words) print(heard.begin, heard.end, heard.text);
     for (std::size_t i = 0; i < heard.word_count; ++i)
       print(heard.words[i].begin, heard.words[i].end, heard.words[i].text);
     std::cout.flush();
+    if (bar) bar->update(heard.end / all_seconds);
     if (args.form != "json") return true;
     all += heard.text;
     segments.push_back({{"start", heard.begin},
@@ -53,16 +58,19 @@ void listen(ListenArgs args) {
     if (args.options.words) segments.back()["words"] = words_of(heard);
     return true;
   };
-  const auto begin = [&](std::uint32_t rate) {
+  const auto begin = [&](const RecordingInfo& recording) {
     model.emplace(load_model(args.model));
     listener.emplace(*model);
-    args.options.samples_per_second = rate;
+    args.options.samples_per_second = recording.rate;
     listener->begin(args.options, tell);
     if (args.form == "vtt") std::cout << "WEBVTT\n\n";
+    all_seconds = recording.seconds;
+    if (all_seconds > 0) bar.emplace("listening").update(0);
   };
   const double seconds =
       read_recording(args.file, begin, [&](const std::vector<float>& samples) { listener->feed(samples); });
   listener->finish();
+  bar.reset();
   if (args.form == "json")
     print_json(
         {{"language", listener->language()}, {"duration", seconds}, {"text", one_line(all)}, {"segments", segments}});

@@ -179,14 +179,14 @@ const std::vector<float>& RecordingFile::next() {
   return f.samples;
 }
 
-std::uint32_t check_recording(const std::string& bytes, const std::string& place, std::uint32_t longest) {
+RecordingInfo check_recording(const std::string& bytes, const std::string& place, std::uint32_t longest) {
   RecordingFile file(bytes, place, longest);
   while (!file.next().empty()) {
   }
-  return file.rate();
+  return {file.rate(), file.seconds()};
 }
 
-double read_recording(const std::string& path, const std::function<void(std::uint32_t rate)>& begin,
+double read_recording(const std::string& path, const std::function<void(const RecordingInfo&)>& begin,
                       const std::function<void(const std::vector<float>&)>& feed) {
   constexpr std::size_t kKnown = 1 << 14;  // bytes that tell whether stdin is a file
   std::string bytes;
@@ -196,16 +196,15 @@ double read_recording(const std::string& path, const std::function<void(std::uin
   if (bytes.empty()) fail_recording(WEFT_BAD_FILE, path, "it is empty");
   if (path != "-" || !is_raw(bytes)) {
     while (more) more = read_stdin(bytes);
-    check_recording(bytes, path, kLongest);  // all of it, before a word of it is told
+    begin(check_recording(bytes, path, kLongest));  // all of it, before a word of it is told
     RecordingFile file(bytes, path, kLongest);
-    begin(file.rate());
     for (const std::vector<float>* samples = &file.next(); !samples->empty(); samples = &file.next()) feed(*samples);
     return file.seconds();
   }
   if (is_text(bytes))
     fail_recording(WEFT_BAD_FILE, path, "it is text, not sound",
                    "give a recording, or samples of 16 bits, 16000 a second");
-  begin(WEFT_SAMPLES_PER_SECOND);
+  begin({WEFT_SAMPLES_PER_SECOND});
   std::size_t count = 0;
   do {
     const std::vector<float> samples = raw_samples(bytes);

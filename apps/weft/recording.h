@@ -28,13 +28,18 @@ class RecordingFile {
   std::unique_ptr<Impl> impl_;
 };
 
-// Reads to the end, and throws as RecordingFile. Returns the rate.
-std::uint32_t check_recording(const std::string& bytes, const std::string& place, std::uint32_t longest);
+struct RecordingInfo {
+  std::uint32_t rate;  // samples a second
+  double seconds = 0;  // 0: not known
+};
 
-// Reads a file of at most four hours; "-": stdin. Calls begin with its rate, then feed with samples. Bytes of stdin
+// Reads to the end, and throws as RecordingFile.
+RecordingInfo check_recording(const std::string& bytes, const std::string& place, std::uint32_t longest);
+
+// Reads a file of at most four hours; "-": stdin. Calls begin, then feed with samples. Bytes of stdin
 // that are no such file are samples themselves, which are fed as they come: 16 bits, little-endian, one channel, 16000
 // a second. Throws as RecordingFile, and for a file that cannot be read. Returns the duration in seconds.
-double read_recording(const std::string& path, const std::function<void(std::uint32_t rate)>& begin,
+double read_recording(const std::string& path, const std::function<void(const RecordingInfo&)>& begin,
                       const std::function<void(const std::vector<float>&)>& feed);
 
 }  // namespace weft::cli

@@ -3,6 +3,7 @@ import array
 import json
 import math
 import os
+import pty
 import random
 import re
 import resource
@@ -139,6 +140,21 @@ class Listen(unittest.TestCase):
             done = subprocess.run([BIN / "weft", "listen", "-m", MODEL, "--language", "de", "--temperature", "0", "-"], input=content, capture_output=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.decode(), wanted)
+
+    def test_bar(self):
+        """On a terminal a bar tells how much of a recording was heard."""
+        path = self.file("bar.wav", wav(whistle()))
+        screen, end = pty.openpty()
+        command = [BIN / "weft", "listen", "-m", MODEL, "--language", "de", "--temperature", "0", path]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=end, timeout=300)
+        os.close(end)
+        said = os.read(screen, 1 << 16).decode()
+        os.close(screen)
+        self.assertEqual(done.stdout.decode(), self.listen(path)[0])
+        shares = [int(share) for share in re.findall(r"listening \[[#.]+\] +(\d+)%", said)]
+        self.assertEqual((shares[0], shares), (0, sorted(shares)))
+        self.assertGreater(shares[-1], 0)
+        self.assertTrue(said.endswith("\r\033[K"), said)
 
     def test_chat_hears(self):
         """What is said is a message: in a recording, and between the pauses of a microphone."""
