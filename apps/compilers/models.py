@@ -1,4 +1,4 @@
-"""Seven published models as `weft-compilers` needs them: real widths, heads and features, in Hugging Face's format.
+"""Nine published models as `weft-compilers` needs them: real widths, heads and features, in Hugging Face's format.
 
 What pipelines a model takes depends on its family, its features and its types, not on its numbers, its count of layers or
 the rows of its vocabulary or its number of experts. So a file has one layer of each kind, a table of ROWS rows, experts only as many as
@@ -36,6 +36,10 @@ MODELS = {
                          "num_key_value_heads": 8, "head_dim": 64, "rms_norm_eps": 1e-5, "num_local_experts": 4, "num_experts_per_tok": 4,
                          "sliding_window": 128, "attention_bias": True, "rope_theta": 150000.0, "max_position_embeddings": 131072,
                          "tie_word_embeddings": False}),
+    "whisper-base": (6, {"model_type": "whisper", "d_model": 512, "encoder_attention_heads": 8, "decoder_attention_heads": 8,
+                         "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "num_mel_bins": 80, "decoder_start_token_id": 0}),
+    "whisper-large-v3-turbo": (4, {"model_type": "whisper", "d_model": 1280, "encoder_attention_heads": 20, "decoder_attention_heads": 20,
+                                   "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120, "num_mel_bins": 128, "decoder_start_token_id": 0}),
     "gpt2-124m": (12, {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_ctx": 1024, "n_positions": 1024, "layer_norm_epsilon": 1e-5,
                        "activation_function": "gelu_new"}),
 }
@@ -124,15 +128,41 @@ def gpt2_tensors(c):
             yield f"transformer.h.{layer}.{name}.bias", [cols]
 
 
+def whisper_tensors(c):
+    width, ffn = c["d_model"], c["encoder_ffn_dim"]
+
+    def both(name, *shape):
+        yield f"model.{name}.weight", list(shape)
+        yield f"model.{name}.bias", [shape[0]]
+    yield from both("encoder.conv1", width, c["num_mel_bins"], 3)
+    yield from both("encoder.conv2", width, width, 3)
+    yield "model.encoder.embed_positions.weight", [1500, width]
+    yield "model.decoder.embed_positions.weight", [448, width]
+    yield "model.decoder.embed_tokens.weight", [ROWS, width]
+    for half in "encoder", "decoder":
+        yield from both(f"{half}.layer_norm", width)
+        for layer in range(layers_of(c)):
+            at = f"{half}.layers.{layer}."
+            for mixer in ("self_attn", "encoder_attn")[:1 + (half == "decoder")]:
+                yield from both(f"{at}{mixer}_layer_norm", width)
+                yield f"model.{at}{mixer}.k_proj.weight", [width, width]
+                for name in "q_proj", "v_proj", "out_proj":
+                    yield from both(f"{at}{mixer}.{name}", width, width)
+            yield from both(f"{at}final_layer_norm", width)
+            yield from both(f"{at}fc1", ffn, width)
+            yield from both(f"{at}fc2", width, ffn)
+
+
 def write(folder):
     """Writes all models below the folder; returns their folders."""
     made = []
     for name, (layers, config) in MODELS.items():
         path = folder / name
         path.mkdir(parents=True, exist_ok=True)
-        gpt2 = config["model_type"] == "gpt2"
-        tensors = {"gpt2": gpt2_tensors, "gemma4_text": gemma4_tensors}.get(config["model_type"], llama_tensors)
-        config = {**config, "n_layer" if gpt2 else "num_hidden_layers": layers_of(config), "vocab_size": ROWS, "weft_layers": layers}
+        kind = config["model_type"]
+        tensors = {"gpt2": gpt2_tensors, "gemma4_text": gemma4_tensors, "whisper": whisper_tensors}.get(kind, llama_tensors)
+        names = {"gpt2": ["n_layer"], "whisper": ["encoder_layers", "decoder_layers"]}.get(kind, ["num_hidden_layers"])
+        config = {**config, **dict.fromkeys(names, layers_of(config)), "vocab_size": ROWS, "weft_layers": layers}
         (path / "config.json").write_text(json.dumps(config))
         header, end = {}, 0
         for tensor, shape in tensors(config):

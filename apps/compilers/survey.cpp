@@ -146,6 +146,53 @@ Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_f
   return counts;
 }
 
+// The passes of a model that hears: of its encoder, of the keys and values that the decoder attends to, and of the
+// decoder, which chooses among text and times.
+template <class Record>
+void add_hearing(const Model& model, Format cache_format, const Record& record) {
+  constexpr uint32_t kFirstTime = 1024;  // anywhere in the vocabulary
+  const std::shared_ptr<Device>& device = model.device;
+  const Model& encoder = *model.weights.encoder;
+  const uint32_t chunk = device->plan().chunk_tokens, context = model.config.context;
+  const uint32_t positions = encoder.config.context, rows = (positions + chunk - 1) / chunk * chunk;
+  const ActivationBuffers states(encoder, rows);
+  const StepBuffers heard_step(encoder, positions, positions);
+  const ContextState heard(encoder, positions, rows), source(model, positions, rows, cache_format);
+  const Buffer columns(device, "sound columns", columns_bytes(encoder.config, rows), Memory::shared);
+  const Buffer frames(device, "sound state", sizeof(abi::StepState), Memory::shared);
+  record([&](Recorder& r) {
+    Pass pass = {encoder, states, heard_step, heard, rows};
+    pass.sound = {columns, frames};
+    record_embed(r, pass);
+    for (uint32_t i = 0; i < encoder.config.layers; ++i) record_layer(r, pass, i);
+    ops::norm(r, encoder.config.norm(), heard_step.state, states.x, encoder.weights.final_norm, states.normed, rows,
+              false);
+    for (uint32_t i = 0; i < model.config.layers; ++i)
+      model.weights.layers[i].cross->read(r, model.config, heard_step.state, states.normed, heard_step.rope_tables[0],
+                                          states.qkv, states.q, source, i, rows);
+  });
+  const ActivationBuffers activations(model, chunk);
+  const StepBuffers step(model, context, context);
+  const PartialHeadBuffers partial(device, model.weights.output_table());
+  const ContextState cache(model, context, chunk, cache_format);
+  for (const uint32_t tokens : {1u, chunk}) {
+    const Pass pass = {model, activations, step, cache, tokens, &source};
+    record([&](Recorder& r) {
+      record_embed(r, pass);
+      for (uint32_t i = 0; i < model.config.layers; ++i) record_layer(r, pass, i);
+    });
+    for (const Kind kind : {Kind::none, Kind::logits, Kind::greedy, Kind::sampled}) {
+      Tail tail = {kind};
+      if (tail.chooses()) {
+        tail.partial = &partial;
+        tail.steps.masked = tail.logprobs = true;
+        tail.timestamps = kFirstTime;
+      }
+      record([&](Recorder& r) { record_tail(r, pass, {&tail, 1}); });
+    }
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::filesystem::path& folder,
@@ -192,6 +239,11 @@ Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::fil
     return {list.size(), recorder.barriers()};
   };
   Counts counts;  // of the last: the longer context and the default cache
+  if (model->config.hears()) {
+    for (const Format cache : {Format::q8, Format::f16}) add_hearing(*model, cache, record);
+    counts.layers = published_layers(folder);
+    return counts;
+  }
   for (const Format cache : {Format::q8, Format::f16})
     for (const uint32_t context : kContexts)
       counts = add_sessions(*model, std::min(context, model->config.context), cache, record);

@@ -31,7 +31,8 @@ class Survey {
     PassCommands prompt;  // a chunk of its tokens
   };
   // Loads a model with matrices and tables of the format, and adds the pipelines of its sessions: of decoding, prompts,
-  // checks of drafts, batches and scores, with every head, both types of cache, and every way to choose a token; and,
+  // checks of drafts, batches and scores, with every head, both types of cache, and every way to choose a token; of a
+  // model that hears: what hearing a recording takes; and,
   // for the widest model, the same of native formats that are rounded to this one, and of matrices of two formats.
   Counts add(const std::shared_ptr<Device>& device, const std::filesystem::path& folder, Format format);
 

@@ -138,7 +138,7 @@ class Report(unittest.TestCase):
     def test_models_are_whole(self):
         with tempfile.TemporaryDirectory() as work:
             folders = models.write(pathlib.Path(work))
-            self.assertEqual(len(folders), 7)
+            self.assertEqual(len(folders), 9)
             for folder in folders:
                 size = (folder / "model.safetensors").stat().st_size
                 with open(folder / "model.safetensors", "rb") as file:
