@@ -80,7 +80,7 @@ final class Dictation {
   private void open() throws Exception { // on the worker, as the next
     if (transcriber != null) return;
     if (model == null) model = chat.open(Uri.parse(chat.speech()), chat.speechName());
-    transcriber = model.transcriber(); // throws if it is no Whisper
+    transcriber = model.transcriber(); // throws if the model is not a Whisper
     showModel();
   }
 
