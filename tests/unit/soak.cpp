@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -23,6 +24,8 @@
 
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
+#include "support/source_folder.h"
+#include "weft/audio.hpp"
 #include "weft/batch.hpp"
 #include "weft/weft.hpp"
 
@@ -112,7 +115,7 @@ class Application {
   Application(std::filesystem::path folder, uint64_t seed)
       : folder_(std::move(folder)), model_((folder_ / "m.gguf").string()), random_(seed) {}
 
-  static constexpr size_t kKinds = 10;
+  static constexpr size_t kKinds = 11;
   void turn() { turn(below(kKinds)); }
   void turn(size_t kind) {
     ++turns_;
@@ -146,6 +149,8 @@ class Application {
       case 8:
         sessions_[below(sessions_.size())] = make_session();
         return;
+      case 9:
+        return listen();
       default:
         return settings(session);
     }
@@ -270,8 +275,31 @@ class Application {
     session.set_stops({});
   }
 
+  // A recording in pieces, of any of two rates; some are given up after the first segment.
+  void listen() {
+    api::Listener listener(speech_);
+    const uint32_t rate = below(2) ? 16000 : 11025;
+    std::vector<float> piece(rate / 10);
+    const size_t pieces = 1 + below(20), most = below(3) ? SIZE_MAX : 1;
+    const float pitch = 0.02f + 0.001f * static_cast<float>(below(100));
+    size_t told = 0;
+    try {
+      listener.begin({"de", false, words(3), rate, {0}, below(2) == 0},
+                     [&](const weft_heard&) { return ++told < most; });
+      for (size_t i = 0; i < pieces; ++i) {
+        for (size_t j = 0; j < piece.size(); ++j)
+          piece[j] = 0.3f * std::sin(pitch * static_cast<float>(i * piece.size() + j));
+        listener.feed(piece);
+      }
+      listener.finish();
+    } catch (const api::Failure& failure) {
+      if (failure.status() != WEFT_CANCELLED) throw;
+    }
+  }
+
   std::filesystem::path folder_;
   api::Model model_;
+  const api::Model speech_{(source_folder() / "tests/model/golden_whisper/speech").string()};
   std::mt19937_64 random_;
   std::vector<api::Session> sessions_;
   size_t turns_ = 0;
