@@ -38,11 +38,11 @@ class RequestReader {
 
   std::unique_ptr<Parser> parser_;
   HttpRequest request_;
-  std::size_t seen_ = 0;       // bytes of the input that end no head
-  std::size_t line_ = 0;       // where the line begins that they end in
-  std::size_t raw_bytes_ = 0;  // of the body, with its framing
-  std::size_t most_body_ = kMostBodyBytes;
-  std::size_t fields_ = 0;     // headers of the head
+  std::size_t seen_ = 0;                    // bytes of the input that end no head
+  std::size_t line_ = 0;                    // where the line begins that they end in
+  std::size_t raw_bytes_ = 0;               // of the body, with its framing
+  std::size_t most_body_ = kMostBodyBytes;  // of this request
+  std::size_t fields_ = 0;                  // headers of the head
   bool http10_ = false, expects_continue_ = false;
   bool skipped_line_ = false;  // an empty line before the request
 };
