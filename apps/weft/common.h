@@ -184,6 +184,7 @@ void add_lab(CLI::App& app);
 void add_embed(CLI::App& app);
 std::vector<std::string> split_lines(const std::string& text);  // without their ends, CRLF too
 void add_rerank(CLI::App& app);
+void add_imatrix(CLI::App& app);
 void add_fill(CLI::App& app);
 void add_listen(CLI::App& app);
 void add_bench(CLI::App& app);

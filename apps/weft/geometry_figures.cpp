@@ -44,12 +44,12 @@ void each_dots(const api::Model& model, const std::vector<float>& vectors,
   }
 }
 
-struct Moments {
+struct RowMoments {
   std::vector<double> covariance, second;  // (width, width) with the means subtracted, and without
 };
 
 // The mean products of the columns of values (rows, width).
-Moments moments_of(const std::vector<float>& values, std::size_t width) {
+RowMoments moments_of(const std::vector<float>& values, std::size_t width) {
   const std::size_t rows = values.size() / width;
   std::vector<double> mean(width), result(width * width), row(width);
   for (std::size_t i = 0; i < values.size(); ++i) mean[i % width] += values[i] / static_cast<double>(rows);
@@ -170,7 +170,7 @@ TableFigures read_table(const api::Model& model) {
     if (counts[hashes[id]] > 1) figures.equal_rows.push_back(id);
 
   const std::vector<std::uint32_t> some = spaced(vocab, kSpectrumRows);
-  const Moments moments = moments_of(rows_of(model, some), width);
+  const RowMoments moments = moments_of(rows_of(model, some), width);
   const std::vector<double>& matrix = moments.covariance;
   figures.sampled = some.size();
   figures.spectrum = eigenvalues(matrix, width);

@@ -29,6 +29,7 @@ void add_subcommands(CLI::App& app) {
   cli::add_vocab(app);
   cli::add_inspect(app);
   cli::add_convert(app);
+  cli::add_imatrix(app);
   cli::add_devices(app);
   cli::add_tune(app);
   cli::add_plot(app);
@@ -52,6 +53,7 @@ constexpr Subcommand kSubcommands[] = {
     {"rm", "Models and devices", "weft rm qwen3-0.6b"},
     {"inspect", "Models and devices", "weft inspect -m smollm2"},
     {"convert", "Models and devices", "weft convert model.gguf smaller.gguf --type q4"},
+    {"imatrix", "Models and devices", "weft imatrix -m model.gguf text.txt -o imatrix.gguf"},
     {"devices", "Models and devices", "weft devices -m smollm2"},
     {"tune", "Models and devices", "weft tune --device 0"},
     {"bench", "Measure", "weft bench -m smollm2 --prompt-tokens 512 --max-tokens 128"},

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/gguf_writer.h"
+#include "format/gguf_writer.h"
 #include "format/model_file.h"
 
 namespace weft {

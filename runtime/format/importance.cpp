@@ -9,6 +9,7 @@
 #include "base/quote.h"
 #include "format/byte_reader.h"
 #include "format/gguf.h"
+#include "format/gguf_writer.h"
 
 namespace weft {
 namespace {
@@ -104,6 +105,28 @@ Importance parse_importance(std::span<const std::byte> file, const std::string& 
   } catch (const Error& error) {
     throw Error(error.code(), error.sentence(), error.place(), kHint);
   }
+}
+
+std::string importance_file(std::span<const SquaredInputs> inputs, const std::string& text, uint32_t parts,
+                            uint32_t part_tokens) {
+  GgufWriter writer;
+  writer.key("general.type", "imatrix");
+  writer.key("imatrix.datasets", std::vector<std::string>{text});
+  writer.key("imatrix.chunk_count", parts);
+  writer.key("imatrix.chunk_size", part_tokens);
+  std::string data;
+  const auto add = [&](const std::string& name, std::span<const double> values) {
+    const uint64_t bytes = values.size() * sizeof(float);
+    writer.tensor(name, {1, values.size()}, ggml_type(DType::f32), bytes);
+    for (const double value : values) data += le(static_cast<float>(value));
+    data.resize(data.size() + writer.padding(bytes));
+  };
+  for (const SquaredInputs& product : inputs) {
+    const double tokens = static_cast<double>(product.tokens);
+    add(product.tensor + std::string(kSums), product.sums);
+    add(product.tensor + std::string(kCounts), {&tokens, 1});
+  }
+  return writer.header() + data;
 }
 
 Importance read_importance(const std::filesystem::path& path) {

@@ -32,4 +32,15 @@ Importance parse_importance(std::span<const std::byte> file, const std::string& 
 // Throws as MappedFile too.
 Importance read_importance(const std::filesystem::path& path);
 
+// Sums of the squared inputs of one product, by column.
+struct SquaredInputs {
+  std::string tensor;  // the name of the weights
+  std::vector<double> sums;
+  uint64_t tokens = 0;
+};
+// A GGUF file of them, which llama-quantize reads too. text: the name of what was measured; parts: of part_tokens
+// tokens at most.
+std::string importance_file(std::span<const SquaredInputs> inputs, const std::string& text, uint32_t parts,
+                            uint32_t part_tokens);
+
 }  // namespace weft

@@ -30,6 +30,8 @@ struct Neighbours {
 };
 
 // One pass of up to `tokens` tokens over a session's buffers. Every recording below needs one.
+class ProductInputs;
+
 struct Pass {
   const Model& model;
   const Activations& a;
@@ -50,6 +52,7 @@ struct Pass {
   AdapterUse adapter = {};                  // of a session; the members of a batch have theirs
   bool picture = false;                     // the tokens are a picture, and see each other
   bool tree = false;                        // it checks a draft that is a tree (abi.h, StepState)
+  ProductInputs* inputs = nullptr;          // keeps copies of the products' inputs; nullptr: nobody wants them
 
   // One pass per session: a session is a batch of one. Work for each session is recorded for all sessions before the
   // next operation, so barriers separate operations only, never sessions.

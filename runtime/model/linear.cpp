@@ -4,6 +4,7 @@
 
 #include "model/adapter.h"
 #include "model/network.h"
+#include "model/product_inputs.h"
 
 namespace weft {
 namespace {
@@ -37,6 +38,7 @@ bool Linear::adapted(const Network& n) const {
 // If y is added to, the adapters come first: what begins a norm needs the whole sum.
 void Linear::apply(const Network& n, const ops::Input& x, const View& y, ops::Output output,
                    const ops::BeginNorm* begin) const {
+  if (n.pass.inputs) n.pass.inputs->take(n, *this, x);
   if (output == ops::Output::add) add_adapters(n, *this, x, y);
   ops::Input input = x;
   input.halves = n.a.halves;

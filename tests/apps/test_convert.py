@@ -130,6 +130,31 @@ class Convert(unittest.TestCase):
         inspected = {tensor["name"]: tensor["file_type"] for tensor in weft_json("inspect", out)["tensors"]}
         self.assertEqual(inspected, types["q4_k_m"] | {"token_embd.weight": "Q4_0"})
 
+    def test_an_importance_matrix(self):
+        """What `imatrix` measures of a model is for that model alone."""
+        text, matrix, out = FOLDER / "imatrix.txt", self.out("imatrix.gguf"), self.out("weighted.gguf")
+        text.write_text("hello world, one two three. " * 20)
+        source = self.whole_blocks()
+        measured = weft_json("imatrix", "-m", source, text, "-o", matrix, "--part-tokens", 100)
+        self.assertGreater(measured["tokens"], 200)
+        report = weft_json("convert", source, out, "--type", "q4_k_s", "--imatrix", matrix)
+        weighted = {tensor["name"] for tensor in report["tensors"] if tensor["weighted"]}
+        self.assertEqual(weighted, {f"blk.{layer}.{name}.weight" for layer in (0, 1) for name in
+                                    ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")})
+        said, _ = weft("convert", source, out, "--type", "q4_k_s", "--imatrix", matrix, "--force")
+        self.assertRegex(said, r"\n20 tensors, 14 of them with the importance matrix, [\d.]+ KiB, in ")
+        _, err = weft("convert", plain(), out, "--type", "q4_0", "--imatrix", matrix, "--force", expect=1)
+        self.assertRegex(err, rf"weft: {matrix}, tensor blk\.0\.attn_k\.weight: it has numbers for 256 columns, the model's tensor has 64\nhint: ")
+        _, err = weft("imatrix", "-m", source, text, "-o", matrix, expect=2)
+        self.assertEqual(err, f'weft: -o: "{matrix}" is there already\nhint: --force replaces it\n')
+        _, err = weft("convert", source, out, "--type", "q4_0", "--imatrix", text, "--force", expect=1)
+        self.assertIn("importance matrices are GGUF files", err)
+        if importlib.util.find_spec("gguf"):
+            import gguf
+            tensors = {tensor.name: tensor.data for tensor in gguf.GGUFReader(matrix).tensors}
+            self.assertEqual(tensors["blk.1.ffn_down.weight.in_sum2"].shape, (1, 512))
+            self.assertEqual(tensors["blk.1.ffn_down.weight.counts"].ravel(), measured["tokens"])
+
     def test_wrong_names_of_types(self):
         _, err = weft("convert", "x", "y", "--type", "q4_km", expect=2)
         self.assertIn('not "q4_km"; did you mean q4_k_m', err)

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
-#include "convert/gguf_writer.h"
 #include "device_model.h"
 #include "format/gguf.h"
+#include "format/gguf_writer.h"
 #include "format/model_file.h"
 #include "session_seal.h"
 #include "support/json_value.h"

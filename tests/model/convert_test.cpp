@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "convert/gguf_writer.h"
 #include "format/gguf.h"
+#include "format/gguf_writer.h"
 #include "format/model_file.h"
 #include "format/safetensors.h"
 #include "format_support.h"

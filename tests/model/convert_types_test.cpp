@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "convert/convert.h"
-#include "convert/gguf_writer.h"
 #include "convert/rounding/rounding.h"
+#include "format/gguf_writer.h"
 #include "format/model_file.h"
 #include "format_support.h"
 #include "support/model_maker.h"

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "convert/gguf_writer.h"
+#include "format/gguf_writer.h"
 #include "grammar/matcher.h"
 #include "model/hidden_states.h"
 #include "support/model_test.h"

@@ -114,26 +114,33 @@ void add(Vector& x, const Vector& y) {
   for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
 }
 
-void run_layer(Layer& layer, Vector& x, const Config& c, uint32_t position) {
+// note: told of the input of each product.
+template <class Note>
+void run_layer(Layer& layer, Vector& x, const Config& c, uint32_t position, const Note& note) {
   const Vector normed = norm(layer.attention_norm, x, c.epsilon);
+  note("attn_q", normed);
   Vector q = times(layer.q, normed), k = times(layer.k, normed);
   for (uint32_t head = 0; head < c.heads.heads; ++head) turn(q, size_t{head} * c.heads.head_dim, c, position);
   for (uint32_t head = 0; head < c.heads.kv_heads; ++head) turn(k, size_t{head} * c.heads.head_dim, c, position);
   layer.keys.push_back(halves(k));
   layer.values.push_back(halves(times(layer.v, normed)));
-  add(x, times(layer.out, attend(layer, q, c)));
+  const Vector attended = attend(layer, q, c);
+  note("attn_output", attended);
+  add(x, times(layer.out, attended));
 
   const Vector inner_in = norm(layer.ffn_norm, x, c.epsilon);
+  note("ffn_gate", inner_in);
   Vector gate = times(layer.gate, inner_in);
   const Vector up = times(layer.up, inner_in);
   for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+  note("ffn_down", gate);
   add(x, times(layer.down, gate));
 }
 
 }  // namespace
 
 std::vector<std::vector<double>> llama_logits(const ModelFile& file, const Config& c, Format format,
-                                              std::span<const uint32_t> ids) {
+                                              std::span<const uint32_t> ids, SquareSums* squares) {
   const auto has = [&](std::string_view role) {
     return file.find(tensor_name(file.kind, find_family(file.kind, "llama", ""), role)) != nullptr;
   };
@@ -158,7 +165,13 @@ std::vector<std::vector<double>> llama_logits(const ModelFile& file, const Confi
   for (uint32_t position = 0; position < ids.size(); ++position) {
     const float* row = &embedding.values[ids[position] * embedding.cols];
     Vector x(row, row + embedding.cols);
-    for (Layer& layer : layers) run_layer(layer, x, c, position);
+    for (uint32_t i = 0; i < layers.size(); ++i)
+      run_layer(layers[i], x, c, position, [&](const char* role, const Vector& input) {
+        if (!squares) return;
+        Vector& sums = (*squares)[{role, i}];
+        sums.resize(input.size());
+        for (size_t column = 0; column < input.size(); ++column) sums[column] += input[column] * input[column];
+      });
     logits.push_back(times(head, norm(final_norm, x, c.epsilon)));
   }
   return logits;

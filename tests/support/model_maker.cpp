@@ -9,8 +9,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "convert/gguf_writer.h"
 #include "format/gguf.h"
+#include "format/gguf_writer.h"
 #include "support/model_maker_gemma4.h"
 #include "support/random_rows.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/gguf_writer.h"
+#include "format/gguf_writer.h"
 #include "support/model_maker.h"
 
 namespace weft {

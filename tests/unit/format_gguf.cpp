@@ -1,7 +1,7 @@
 // The GGUF reader: values that it reads, and all that it refuses.
 
-#include "convert/gguf_writer.h"
 #include "format/gguf.h"
+#include "format/gguf_writer.h"
 #include "format_support.h"
 #include "support/json_value.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "convert/gguf_writer.h"
+#include "format/gguf_writer.h"
 #include "format_support.h"
 
 namespace weft {

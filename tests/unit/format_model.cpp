@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "convert/gguf_writer.h"
+#include "format/gguf_writer.h"
 #include "format/json.h"
 #include "format_support.h"
 #include "support/json_value.h"

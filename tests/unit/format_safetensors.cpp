@@ -1,7 +1,7 @@
 // The safetensors reader: values that it reads, and all that it refuses.
 #include "format/safetensors.h"
 
-#include "convert/gguf_writer.h"
+#include "format/gguf_writer.h"
 #include "format_support.h"
 
 namespace weft {

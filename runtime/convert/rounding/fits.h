@@ -130,7 +130,7 @@ class LineFit {
   }
 
  private:
-  // Of the ends of the range, in steps: negative ones make it wider.
+  // Steps that are cut off each end of the range; negative ones make it wider.
   static constexpr float kCuts[] = {-0.3f, 0.2f, 0.7f, 1.3f, 2.0f};
 
   // Takes the least squares of the integers that a line gives, if they are better. Their error follows from the sums.

@@ -2,6 +2,7 @@
 
 #include "model/network.h"
 #include "model/parts.h"
+#include "model/product_inputs.h"
 
 namespace weft {
 
@@ -22,6 +23,7 @@ void Dense::list(Parts& parts, int index, Pieces& pieces, const Roles& roles) {
 void Dense::record_inner(const Network& n, const ops::Input& input) const {
   // The gate needs the whole product, including the adapters' parts.
   if (n.c.layer_kind.gated && !gate_up.adapted(n) && ops::can_gate(n.r.device().plan(), gate_up.base, n.tokens)) {
+    if (n.pass.inputs) n.pass.inputs->take(n, gate_up, input);
     ops::matmul_gated(n.r, gate_up.base, n.c.layer_kind.activation, n.state, input, n.a.inner, n.tokens);
   } else {
     gate_up.apply(n, input, n.a.gate_up);

@@ -285,6 +285,16 @@ class weft_image(ctypes.Structure):
     pass
 
 
+class weft_importance_options(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("part_tokens", ctypes.c_uint32),
+        ("replace", ctypes.c_int),
+        ("progress", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_float)),
+        ("user", ctypes.c_void_p),
+    ]
+
+
 class weft_lens_row(ctypes.Structure):
     _fields_ = [
         ("layer", ctypes.c_uint32),
@@ -439,6 +449,8 @@ FUNCTIONS = {
     "weft_image_free": (None, [ctypes.POINTER(weft_image)]),
     "weft_image_parts": (ctypes.c_int, [ctypes.POINTER(weft_image), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_session_prompt_images": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_importance_options_default": (weft_importance_options, []),
+    "weft_measure_importance": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(weft_importance_options), ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(weft_error)]),
     "weft_session_lens": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_lens_options), weft_lens_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_session_set_tuned_lens": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),

@@ -1,4 +1,4 @@
-#include "convert/gguf_writer.h"
+#include "format/gguf_writer.h"
 
 namespace weft {
 

@@ -1,0 +1,137 @@
+#include "model/product_inputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "gpu/upload.h"
+#include "model/network.h"
+#include "model/parts.h"
+#include "model/schedule.h"
+
+namespace weft {
+namespace {
+
+// A product of the model and the tensors that it multiplies with.
+struct Product {
+  const Linear* linear;
+  std::vector<std::string> tensors;
+  std::vector<double> sums;
+};
+
+std::vector<Product> products_of(const Model& model, const ModelFile& file) {
+  Config config = model.config;
+  Parts parts(file, config);
+  std::vector<Product> products;
+  for (uint32_t index = 0; index < config.layers; ++index) {
+    Layer layer(config, index);  // the same products as the model's, without numbers
+    const std::vector<const Linear*> linears = layer.linears(), own = model.weights.layers[index].linears();
+    for (const MatrixSource& matrix : parts.layer(layer, static_cast<int>(index)).matrices) {
+      const auto at =
+          std::ranges::find_if(linears, [&](const Linear* linear) { return &linear->base == &matrix.matrix; });
+      if (at == linears.end()) continue;  // of experts
+      Product product = {own[static_cast<size_t>(at - linears.begin())], {}, std::vector<double>(matrix.cols)};
+      for (const Part& part : matrix.parts) {
+        const std::string name = tensor_name(ModelFile::Kind::gguf, *config.traits, part.role, static_cast<int>(index));
+        if (std::ranges::find(product.tensors, name) == product.tensors.end()) product.tensors.push_back(name);
+      }
+      products.push_back(std::move(product));
+    }
+    parts.forget();
+  }
+  return products;
+}
+
+void check(const Model& model, const ModelFile& file) {
+  const Config& config = model.config;
+  const auto refuse = [&](const std::string& sentence, const char* hint) {
+    throw Error(Code::unsupported, sentence, "model", hint);
+  };
+  if (config.encoder || config.layer_kind.sees_all || model.weights.encoder)
+    refuse("the family '" + config.family + "' is no decoder", "importance matrices are measured of decoders");
+  if (config.traits->gated_delta && file.kind == ModelFile::Kind::huggingface)
+    refuse("columns of a Gated DeltaNet have another order in a folder than in a GGUF file",
+           "weft convert writes a GGUF file, which can be measured");
+  model.weights.need_all_rows("importance matrices");
+}
+
+// Runs a part of a text through the layers and adds the squares of its products' inputs.
+void measure(const Model& model, std::span<const uint32_t> ids, std::vector<Product>& products) {
+  const uint32_t chunk = model.device->plan().chunk_tokens, context = static_cast<uint32_t>(ids.size()) + 1;
+  const ActivationBuffers activations(model, chunk);
+  const ContextState cache(model, context, chunk);
+  const StepBuffers step(model, context, context);
+  CommandPool pool(model.device);
+  SubmissionQueue queue(model, Policy::throughput);
+  ProductInputs inputs(model);
+  Pass pass = {model, activations, step, cache, chunk};
+  pass.inputs = &inputs;
+  const std::vector<CommandBuffer> body = record_body(pool, pass);
+  const CommandBuffer end =
+      record_end(pool, pass, [&](Recorder& r) { ops::advance(r, step.views(activations), 0, chunk); });
+  abi::StepState& state = *step.state.as<abi::StepState>();
+  state.end = static_cast<uint32_t>(ids.size());
+  state.context = context;
+  std::memcpy(step.history.data(), ids.data(), ids.size_bytes());
+  for (size_t done = 0; done < ids.size(); done += chunk) {
+    queue.submit(chunk, body, end);
+    queue.drain();
+    for (Product& product : products)
+      if (inputs.has(*product.linear))
+        inputs.add(*product.linear, std::min<size_t>(chunk, ids.size() - done), product.sums);
+  }
+}
+
+}  // namespace
+
+void ProductInputs::take(const Network& n, const Linear& product, const ops::Input& input) {
+  const uint32_t cols = product.base.cols, stride = input.end ? ops::begun_stride(cols) : stride_of(cols);
+  const uint64_t bytes = uint64_t{n.tokens} * stride * sizeof(float);
+  Copy& copy = copies_[&product];
+  if (copy.rows.bytes() != bytes)
+    copy = {Buffer(model_.device, "products' inputs", bytes, Memory::device), stride, cols,
+            input.end ? input.end->sums : 0, input.end ? input.end->shape.epsilon : 0};
+  n.r.copy(input.x.part(0, bytes), copy.rows);
+}
+
+void ProductInputs::add(const Linear& product, uint64_t tokens, std::vector<double>& sums) const {
+  const Copy& copy = copies_.at(&product);
+  const std::vector<float> rows =
+      download_as<float>(model_.device, View(copy.rows).part(0, tokens * copy.stride * sizeof(float)));
+  for (uint64_t t = 0; t < tokens; ++t) {
+    const float* const row = &rows[t * copy.stride];
+    double squares = 0;  // of the rows before the norm's weights
+    for (uint32_t i = 0; i < copy.sums; ++i) squares += row[NORM_SUMS_AT(copy.cols) + i];
+    const double factor = copy.sums == 0 ? 1 : 1 / (squares / copy.cols + copy.epsilon);
+    for (uint32_t i = 0; i < copy.cols; ++i) sums[i] += factor * row[i] * row[i];
+  }
+}
+
+std::vector<SquaredInputs> squared_inputs(const Model& model, const ModelFile& file,
+                                          std::span<const std::span<const uint32_t>> parts,
+                                          const std::function<void(float)>& progress) {
+  check(model, file);
+  model.weights.wait();
+  std::vector<Product> products = products_of(model, file);
+  uint64_t tokens = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    progress(static_cast<float>(i) / static_cast<float>(parts.size()));
+    if (parts[i].empty()) continue;
+    measure(model, parts[i], products);
+    tokens += parts[i].size();
+  }
+  progress(1);
+  std::vector<SquaredInputs> result;
+  for (const Product& product : products)
+    for (const std::string& tensor : product.tensors) {
+      // Queries and their gates are rows of one tensor.
+      if (std::ranges::find(result, tensor, &SquaredInputs::tensor) != result.end()) continue;
+      const bool finite = std::ranges::all_of(product.sums, [](double sum) { return std::isfinite(sum); });
+      if (!finite) throw Error(Code::unsupported, "an input of its product is not finite", "tensor " + tensor);
+      result.push_back({tensor, product.sums, tokens});
+    }
+  return result;
+}
+
+}  // namespace weft

@@ -1,0 +1,73 @@
+// Squared inputs of products, against the reference; and the file that has them.
+#include "model/product_inputs.h"
+
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "format/gguf.h"
+#include "reference/llama.h"
+#include "support/model_test.h"
+#include "support/op_inputs.h"
+
+namespace weft::test {
+namespace {
+
+class ProductInputsTest : public GpuTest {
+ protected:
+  std::filesystem::path make(LlamaShape shape = {}) {
+    shape.width = 72, shape.heads = 4, shape.kv_heads = 2, shape.ffn = 96, shape.vocab = 200, shape.context = 512;
+    make_gguf(folder_.path() / "m.gguf", shape, {DType::f32, 3, ""});
+    return folder_.path() / "m.gguf";
+  }
+  static std::vector<SquaredInputs> measure(const Model& model, const ModelFile& file,
+                                            const std::vector<std::span<const uint32_t>>& parts) {
+    return squared_inputs(model, file, parts, [](float) {});
+  }
+  TemporaryFolder folder_;
+};
+
+// Parts of several chunks of tokens, and of one that is not full. Each has a context of its own.
+TEST_F(ProductInputsTest, AreThoseOfTheReference) {
+  const std::filesystem::path path = make();
+  const auto model = load_model(open_device(), path, Format::f16);
+  const ModelFile file = open_model(path);
+  const std::vector<uint32_t> ids = some_ids(110, model->config.vocab);
+  const std::vector<std::span<const uint32_t>> parts = {std::span(ids).first(70), std::span(ids).subspan(70)};
+  reference::SquareSums want;
+  for (const auto& part : parts) reference::llama_logits(file, model->config, Format::f16, part, &want);
+  const std::vector<SquaredInputs> got = measure(*model, file, parts);
+  const std::map<std::string, std::string> same_input = {
+      {"attn_k", "attn_q"}, {"attn_v", "attn_q"}, {"ffn_up", "ffn_gate"}};
+  EXPECT_EQ(got.size(), 7u * model->config.layers);
+  for (const SquaredInputs& product : got) {
+    SCOPED_TRACE(product.tensor);
+    ASSERT_TRUE(file.find(product.tensor));
+    EXPECT_EQ(product.tokens, ids.size());
+    const uint32_t layer = static_cast<uint32_t>(product.tensor[4] - '0');
+    std::string role = product.tensor.substr(6, product.tensor.rfind('.') - 6);
+    if (const auto other = same_input.find(role); other != same_input.end()) role = other->second;
+    const std::vector<double>& sums = want.at({role, layer});
+    ASSERT_EQ(product.sums.size(), sums.size());
+    for (size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(product.sums[i], sums[i], 2e-3 * sums[i]) << i;
+  }
+}
+
+// llama.cpp's llama-quantize reads these names; a count for each tensor.
+TEST_F(ProductInputsTest, TheFileIsReadBack) {
+  const std::vector<SquaredInputs> inputs = {{"blk.0.attn_q.weight", {2, 8, 0}, 2}, {"blk.0.ffn_up.weight", {1}, 4}};
+  const std::string bytes = importance_file(inputs, "some.txt", 3, 512);
+  const auto contents = parse_gguf(std::as_bytes(std::span(bytes)), "x");
+  EXPECT_EQ(contents.metadata["imatrix.datasets"][0], "some.txt");
+  EXPECT_EQ(contents.metadata["imatrix.chunk_count"], 3);
+  EXPECT_EQ(contents.metadata["imatrix.chunk_size"], 512);
+  EXPECT_EQ(contents.tensors[0].name, "blk.0.attn_q.weight.in_sum2");
+  EXPECT_EQ(contents.tensors[0].shape, (std::vector<uint64_t>{1, 3}));
+  EXPECT_EQ(contents.tensors[1].shape, (std::vector<uint64_t>{1, 1}));
+  const Importance importance = parse_importance(std::as_bytes(std::span(bytes)), "x");
+  EXPECT_EQ(importance.find("blk.0.attn_q.weight")->factors, (std::vector<float>{1, 4, 0}));
+  EXPECT_EQ(importance.find("blk.0.ffn_up.weight")->factors, (std::vector<float>{0.25f}));
+}
+
+}  // namespace
+}  // namespace weft::test
