@@ -142,13 +142,29 @@ using uint = uint32_t;
 //
 // A layer's cache: keys and values of each key/value head, one head after the other, by slot (rope.comp). Keys are a
 // matrix of slots like those above, but in groups of KEY_ROWS, and filled up to 16-byte words only. Values are slot
-// after slot: FORMAT_F16: two dimensions to a 32-bit word; FORMAT_Q8: bytes, filled up likewise, and after those of
-// TILE_ROWS slots their blocks' scales, two to a word. So in FORMAT_Q8 a slot has, of keys as of values:
+// after slot. Keys and values may have different formats:
+//
+//   FORMAT_F16: values have two dimensions to a 32-bit word, and are not filled up.
+//   FORMAT_Q8:  bytes; after those of TILE_ROWS slots their blocks' scales, two to a 32-bit word.
+//   FORMAT_Q4:  a 16-byte word is a block. Byte k of its 32-bit word i has dimension 8i + k in its lower half, and
+//               dimension 8i + 4 + k in its upper half. After the words of TILE_ROWS slots comes, for each block, a
+//               32-bit word of two halves, scale below minimum. Value = scale * q + minimum. Before that, queries and
+//               keys are rotated block by block, which keeps their products. Only whole blocks are. Dimension i changes
+//               its sign if bit i of KEY_SIGNS is set, then the block is multiplied by a Hadamard matrix. So the few
+//               large dimensions of keys are spread over a block (Ashkboos et al. 2024, "QuaRot", section 4).
+//
+// A slot has, of keys as of values (of FORMAT_F16: of keys), words of 16 bytes, then 32-bit words of scales:
 #define KEY_ROWS 8
 #define IN_KEYS(slot, k, count) IN_GROUPS(KEY_ROWS, slot, k, count)
-#define Q8_WORDS(head_dim) (((head_dim) + 15) / 16)        // 16-byte words
-#define Q8_SCALE_WORDS(head_dim) (((head_dim) + 63) / 64)  // 32-bit words
-#define Q8_SLOT_WORDS(head_dim) (4 * Q8_WORDS(head_dim) + Q8_SCALE_WORDS(head_dim))
+#define CACHE_WORDS(format, head_dim)                         \
+  ((format) == FORMAT_Q4   ? ((head_dim) + BLOCK - 1) / BLOCK \
+   : (format) == FORMAT_Q8 ? ((head_dim) + 15) / 16           \
+                           : ((head_dim) + 7) / 8)
+#define CACHE_SCALE_WORDS(format, head_dim) \
+  ((format) == FORMAT_Q4 ? ((head_dim) + BLOCK - 1) / BLOCK : (format) == FORMAT_Q8 ? ((head_dim) + 63) / 64 : 0)
+#define CACHE_SLOT_WORDS(format, head_dim) (4 * CACHE_WORDS(format, head_dim) + CACHE_SCALE_WORDS(format, head_dim))
+// Signs of the dimensions of a block of FORMAT_Q4, chosen at random:
+#define KEY_SIGNS 0x5b2c86e9u
 
 // ---- The part of a state that a head which reads less than every row keeps (vocab/certified.h) ----
 

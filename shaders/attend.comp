@@ -16,7 +16,8 @@ layout(constant_id = 1) const uint SOFT_CAP = 0;  // 1: scores are capped
 layout(constant_id = 2) const uint ALIBI = 0;     // 1: scores fall with the distance (Press et al. 2022)
 layout(constant_id = 3) const uint MASK = MASK_CAUSAL;
 layout(constant_id = 4) const uint BIASED = 0;  // 1: scores have biases, by distance (Raffel et al. 2020, "T5")
-layout(constant_id = 5) const uint FORMAT = FORMAT_F16;  // of the cache
+layout(constant_id = 5) const uint KEY_FORMAT = FORMAT_F16;  // of the cache
+layout(constant_id = 16) const uint VALUE_FORMAT = FORMAT_F16;
 layout(constant_id = 6) const uint PARTED = 0;  // 1: several workgroups do a head (lib/parts.glsl)
 // 1: of one token, whose q|k|v are the queries: rotated here, and its key and value written here (rope.comp). The workgroups that need them
 // make them themselves, the first of a key/value head writes them. Only for f16 and whole 16-byte words, without biases.
@@ -31,7 +32,8 @@ layout(constant_id = 13) const uint STEP = 4;  // loads of 16 bytes that a lane 
 layout(constant_id = 15) const uint SINKS = 0;  // 1: the softmax has one more score, a head's own, and no value for it (Xiao et al. 2023)
 
 const uint WORDS = (DIM + 7) / 8;          // of eight dimensions
-const uint QUADS = (DIM + 15) / 16 * 4;    // of a query, filled up
+const uint KEY_STEP = KEY_FORMAT == FORMAT_Q4 && STEP > 2 ? 2 : STEP;  // of keys; each has more numbers in FORMAT_Q4, and needs more registers
+const uint QUADS = KEY_FORMAT == FORMAT_Q4 ? (DIM + 31) / 32 * 8 : (DIM + 15) / 16 * 4;  // of a query, filled up
 const uint GROUPS = THREADS / WORDS;       // of lanes that have the words of a value
 const uint POSITIONS = 128;                // of a block
 const uint TURNS = (POSITIONS + THREADS - 1) / THREADS;
@@ -78,22 +80,31 @@ float dot_bytes(uvec4 bytes, uint h, uint k) {
          dot(signed_bytes(bytes.w), query[quad + 3]);
 }
 
+// Head h's query times eight dimensions of a key of FORMAT_Q4. note: of the block.
+void add_eight(inout float scores[HEADS], uint word, vec2 note, uint quad) {
+  const vec4 low = fours_of(word) * note.x + note.y, high = fours_of(word >> 4) * note.x + note.y;
+  [[unroll]] for (uint h = 0; h < HEADS; ++h) scores[h] += dot(low, query[h * QUADS + quad]) + dot(high, query[h * QUADS + quad + 1]);
+}
+
 // The queries times the key in a slot. head_slots: how many slots the key/value heads before this one have.
 void dot_key(out float scores[HEADS], uint head_slots, uint slot) {
   [[unroll]] for (uint h = 0; h < HEADS; ++h) scores[h] = 0;
   const uint tile = head_slots + slot / TILE_ROWS * TILE_ROWS, r = slot % TILE_ROWS;
-  const uint words = FORMAT == FORMAT_F16 ? WORDS : Q8_WORDS(DIM), first = tile * Q8_SLOT_WORDS(DIM);
-  const uint key = (FORMAT == FORMAT_F16 ? tile * WORDS : first / 4) + IN_KEYS(r, 0, words), scales = first + TILE_ROWS * words * 4;
+  const uint words = CACHE_WORDS(KEY_FORMAT, DIM), first = tile * CACHE_SLOT_WORDS(KEY_FORMAT, DIM);
+  const uint key = first / 4 + IN_KEYS(r, 0, words), scales = first + TILE_ROWS * words * 4;
   uint two_scales = 0;
-  [[dont_unroll]] for (uint k = 0; k < words; k += STEP) {
-    uvec4 loaded[STEP];
-    [[unroll]] for (uint j = 0; j < STEP; ++j) loaded[j] = keys[key + min(k + j, words - 1) * KEY_ROWS];
-    [[unroll]] for (uint j = 0; j < STEP; ++j) {
+  [[dont_unroll]] for (uint k = 0; k < words; k += KEY_STEP) {
+    uvec4 loaded[KEY_STEP];
+    [[unroll]] for (uint j = 0; j < KEY_STEP; ++j) loaded[j] = keys[key + min(k + j, words - 1) * KEY_ROWS];
+    [[unroll]] for (uint j = 0; j < KEY_STEP; ++j) {
       if (k + j >= words) break;
-      if (FORMAT == FORMAT_F16) {
+      if (KEY_FORMAT == FORMAT_Q4) {
+        const vec2 note = note_of(key_scales[scales + IN_KEYS(r, k + j, words)]);
+        [[unroll]] for (uint i = 0; i < 4; ++i) add_eight(scores, loaded[j][i], note, (k + j) * 8 + i * 2);
+      } else if (KEY_FORMAT == FORMAT_F16) {
         [[unroll]] for (uint h = 0; h < HEADS; ++h) scores[h] += dot_word(loaded[j], h, k + j);
       } else {  // half a block
-        if ((k + j) % 4 == 0) two_scales = key_scales[scales + IN_KEYS(r, (k + j) / 4, Q8_SCALE_WORDS(DIM))];
+        if ((k + j) % 4 == 0) two_scales = key_scales[scales + IN_KEYS(r, (k + j) / 4, CACHE_SCALE_WORDS(FORMAT_Q8, DIM))];
         const float scale = scale_of(two_scales >> ((k + j) / 2 % 2 * 16));
         [[unroll]] for (uint h = 0; h < HEADS; ++h) scores[h] += dot_bytes(loaded[j], h, k + j) * scale;
       }
@@ -120,11 +131,13 @@ void rotate_own(uint token, uint own, uint kv_head, uint slots, bool writes) {
   barrier();
 }
 
-// Eight dimensions of the value in a slot, of all heads' slots, as they lie; of FORMAT_Q8 two words and their scales.
+// Eight dimensions of the value in a slot, of all heads' slots, as they lie; of FORMAT_Q8 two words, and of FORMAT_Q4 one, and their scales.
 uvec4 value_at(uint slot, uint word) {
-  if (FORMAT == FORMAT_Q8) {
-    const uint tile = slot / TILE_ROWS * TILE_ROWS * Q8_SLOT_WORDS(DIM), r = slot % TILE_ROWS, row_words = Q8_WORDS(DIM) * 4;
-    return uvec4(value_pairs[(tile + r * row_words) / 2 + word], values[tile + TILE_ROWS * row_words + r * Q8_SCALE_WORDS(DIM) + word / 8], 0);
+  if (VALUE_FORMAT != FORMAT_F16) {
+    const uint tile = slot / TILE_ROWS * TILE_ROWS * CACHE_SLOT_WORDS(VALUE_FORMAT, DIM), r = slot % TILE_ROWS, row_words = CACHE_WORDS(VALUE_FORMAT, DIM) * 4;
+    const uint row = tile + r * row_words, scales = tile + TILE_ROWS * row_words + r * CACHE_SCALE_WORDS(VALUE_FORMAT, DIM);
+    if (VALUE_FORMAT == FORMAT_Q4) return uvec4(values[row + word], 0, values[scales + word / 4], 0);
+    return uvec4(value_pairs[row / 2 + word], values[scales + word / 8], 0);
   }
   if (DIM % 8 == 0) return value_words[slot * WORDS + word];
   uvec4 loaded = uvec4(0);
@@ -133,11 +146,13 @@ uvec4 value_at(uint slot, uint word) {
   return loaded;
 }
 vec4 low_of(uvec4 loaded, uint word) {
-  if (FORMAT == FORMAT_Q8) return signed_bytes(loaded.x) * scale_of(loaded.z >> (word / 4 % 2 * 16));
+  if (VALUE_FORMAT == FORMAT_Q4) return fours_of(loaded.x) * scale_of(loaded.z) + scale_of(loaded.z >> 16);
+  if (VALUE_FORMAT == FORMAT_Q8) return signed_bytes(loaded.x) * scale_of(loaded.z >> (word / 4 % 2 * 16));
   return vec4(unpackHalf2x16(loaded.x), unpackHalf2x16(loaded.y));
 }
 vec4 high_of(uvec4 loaded, uint word) {
-  if (FORMAT == FORMAT_Q8) return signed_bytes(loaded.y) * scale_of(loaded.z >> (word / 4 % 2 * 16));
+  if (VALUE_FORMAT == FORMAT_Q4) return fours_of(loaded.x >> 4) * scale_of(loaded.z) + scale_of(loaded.z >> 16);
+  if (VALUE_FORMAT == FORMAT_Q8) return signed_bytes(loaded.y) * scale_of(loaded.z >> (word / 4 % 2 * 16));
   return vec4(unpackHalf2x16(loaded.z), unpackHalf2x16(loaded.w));
 }
 

@@ -1,6 +1,6 @@
 // attend.comp for llvmpipe: eight lanes, a subgroup, do the query heads of one key/value head at once. Nothing is shared but by shuffles, which
 // llvmpipe makes one instruction of; barriers it runs as switches of coroutines, and it reads buffers in loops lane by lane. For heads of whole
-// texels: eight dimensions in f16, sixteen in q8.
+// texels: eight dimensions in f16, sixteen in q8, 32 of keys and 64 of values in q4.
 // Variant of: attend
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -24,7 +24,8 @@ layout(constant_id = 6) const uint ROTATES = 0;
 layout(constant_id = 7) const uint ADJACENT = 0;
 layout(constant_id = 8) const uint ROTARY_DIM = 0;
 layout(constant_id = 9) const uint PARTED = 0;  // 1: several workgroups do a head (lib/parts.glsl)
-layout(constant_id = 10) const uint FORMAT = FORMAT_F16;  // of the cache
+layout(constant_id = 10) const uint KEY_FORMAT = FORMAT_F16;  // of the cache
+layout(constant_id = 13) const uint VALUE_FORMAT = FORMAT_F16;
 layout(constant_id = 11) const uint MEMBER_TOKENS = 0;  // of each session of a batch
 layout(constant_id = 12) const uint SINKS = 0;  // as in attend.comp
 layout(local_size_x = 8) in;
@@ -86,6 +87,7 @@ void main() {
   const uint slots = (owner.slot * p.kv_heads + kv_head) * p.capacity;  // before the key/value head's first
 
   vec4 query[HEADS][SHARES];
+  float query_sum[HEADS][SHARES];  // FORMAT_Q4: of all lanes' dimensions, for the minima of blocks
   vec4 acc[HEADS][VALUE_TEXELS * 2];  // the lane's dimensions: 8 * (part * LANES + lane) and on
   float peak[HEADS], total[HEADS];
   const float scale = query_scale(own);
@@ -93,6 +95,7 @@ void main() {
     [[unroll]] for (uint s = 0; s < SHARES; ++s) {
       const uint texel = (token * p.q_stride + (head + h) * DIM) / 4, quad = s * LANES + lane;
       query[h][s] = scale * (ROTATES != 0 ? rotated(texel, quad, own) : input_at(texel + quad));
+      if (KEY_FORMAT == FORMAT_Q4) query_sum[h][s] = lanes_sum(dot(query[h][s], vec4(1)));
     }
     [[unroll]] for (uint i = 0; i < VALUE_TEXELS * 2; ++i) acc[h][i] = vec4(0);
     peak[h] = -1e30;
@@ -141,27 +144,53 @@ void main() {
   for (uint start = first; start < last; start += STEPS * LANES) {
     const uint start_slot = start % p.capacity, count = min(last - start, STEPS * LANES);
     uint key[STEPS];     // texel of its first word
-    uint scales[STEPS];  // FORMAT_Q8: 32-bit word of its first two scales
-    vec2 value_scales[STEPS][VALUE_TEXELS];  // FORMAT_Q8: of the lane's positions
+    uint scales[STEPS];  // FORMAT_Q8: 32-bit word of its first two scales; FORMAT_Q4: of its first scale and minimum
+    vec2 value_scales[STEPS][VALUE_TEXELS], value_minima[STEPS][VALUE_TEXELS];  // of the lane's positions
     float score[HEADS][STEPS];
     [[unroll]] for (uint u = 0; u < STEPS; ++u) {
       const uint slot = slot_after(start_slot, min(u * LANES + lane, count - 1));
       const uint tile = slots + slot / TILE_ROWS * TILE_ROWS, r = slot % TILE_ROWS;
-      if (FORMAT == FORMAT_F16) {
-        key[u] = tile * (DIM / 8) + IN_KEYS(r, 0, DIM / 8);
-      } else {
-        const uint first_scale = tile * Q8_SLOT_WORDS(DIM) + TILE_ROWS * Q8_WORDS(DIM) * 4;
-        key[u] = tile / 4 * Q8_SLOT_WORDS(DIM) + IN_KEYS(r, 0, Q8_WORDS(DIM));
-        scales[u] = first_scale + IN_KEYS(r, 0, Q8_SCALE_WORDS(DIM));
-        [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
-          const uint at = first_scale + r * Q8_SCALE_WORDS(DIM) + part, two = word_of(texelFetch(values, int(at / 4)), at);
-          value_scales[u][part] = vec2(scale_of(two), scale_of(two >> 16));
+      const uint first_key = tile * CACHE_SLOT_WORDS(KEY_FORMAT, DIM), key_words = CACHE_WORDS(KEY_FORMAT, DIM);
+      key[u] = first_key / 4 + IN_KEYS(r, 0, key_words);
+      scales[u] = first_key + TILE_ROWS * key_words * 4 + IN_KEYS(r, 0, CACHE_SCALE_WORDS(KEY_FORMAT, DIM));
+      const uint value_scale_words = CACHE_SCALE_WORDS(VALUE_FORMAT, DIM);
+      const uint first_value_scale = tile * CACHE_SLOT_WORDS(VALUE_FORMAT, DIM) + TILE_ROWS * CACHE_WORDS(VALUE_FORMAT, DIM) * 4 + r * value_scale_words;
+      [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
+        if (VALUE_FORMAT == FORMAT_Q8) {
+          const uint at = first_value_scale + part;
+          value_scales[u][part] = note_of(word_of(texelFetch(values, int(at / 4)), at));
+        }
+        if (VALUE_FORMAT == FORMAT_Q4) {
+          const uint at = first_value_scale + part * 2;
+          const uvec4 notes = texelFetch(values, int(at / 4));
+          const vec2 first_note = note_of((at & 2) != 0 ? notes.z : notes.x), second = note_of((at & 2) != 0 ? notes.w : notes.y);
+          value_scales[u][part] = vec2(first_note.x, second.x);
+          value_minima[u][part] = vec2(first_note.y, second.y);
         }
       }
       [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] = 0;
     }
     // Unrolled, as only shuffles by a constant are one instruction: by others llvmpipe goes lane by lane.
-    if (FORMAT == FORMAT_Q8) [[unroll]] for (uint s = 0; s < SHARES; ++s) {  // a block
+    if (KEY_FORMAT == FORMAT_Q4) [[unroll]] for (uint s = 0; s < SHARES; ++s) {  // a block
+      float partial[HEADS][STEPS];
+      [[unroll]] for (uint h = 0; h < HEADS; ++h) [[unroll]] for (uint u = 0; u < STEPS; ++u) partial[h][u] = 0;
+      uvec4 block[STEPS];
+      [[unroll]] for (uint u = 0; u < STEPS; ++u) block[u] = texelFetch(keys, int(key[u] + s * KEY_ROWS));
+      [[unroll]] for (uint j = 0; j < 8; ++j) {
+        vec4 four[STEPS];
+        [[unroll]] for (uint u = 0; u < STEPS; ++u) four[u] = fours_of(block[u][j / 2] >> (j % 2 * 4));
+        [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+          const vec4 q = subgroupShuffle(query[h][s], j);
+          [[unroll]] for (uint u = 0; u < STEPS; ++u) partial[h][u] += dot(four[u], q);
+        }
+      }
+      [[unroll]] for (uint u = 0; u < STEPS; ++u) {
+        const uint at = scales[u] + s * KEY_ROWS;
+        const vec2 note = note_of(word_of(texelFetch(keys, int(at / 4)), at));
+        [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] += partial[h][u] * note.x + query_sum[h][s] * note.y;
+      }
+    }
+    if (KEY_FORMAT == FORMAT_Q8) [[unroll]] for (uint s = 0; s < SHARES; ++s) {  // likewise
       float partial[HEADS][STEPS];
       [[unroll]] for (uint h = 0; h < HEADS; ++h) [[unroll]] for (uint u = 0; u < STEPS; ++u) partial[h][u] = 0;
       [[unroll]] for (uint k = 0; k < min(DIM / 16 - s * 2, 2); ++k) {
@@ -182,7 +211,7 @@ void main() {
         [[unroll]] for (uint h = 0; h < HEADS; ++h) score[h][u] += partial[h][u] * scale;
       }
     }
-    if (FORMAT == FORMAT_F16) [[unroll]] for (uint s = 0; s < SHARES; ++s)
+    if (KEY_FORMAT == FORMAT_F16) [[unroll]] for (uint s = 0; s < SHARES; ++s)
       [[unroll]] for (uint k = 0; k < min(DIM / 8 - s * 4, 4); ++k) {
         vec4 low[STEPS], high[STEPS];
         [[unroll]] for (uint u = 0; u < STEPS; ++u) {
@@ -225,17 +254,25 @@ void main() {
       [[unroll]] for (uint part = 0; part < VALUE_TEXELS; ++part) {
         const uint word = min(part * LANES + lane, DIM / 8 - 1);
         vec4 low, high;
-        if (FORMAT == FORMAT_F16) {
+        if (VALUE_FORMAT == FORMAT_F16) {
           const uvec4 halves = texelFetch(values, int((slots + slot) * (DIM / 8) + word));
           low = low_of(halves);
           high = high_of(halves);
         } else {
-          const uint tile = (slots + slot) / TILE_ROWS * (TILE_ROWS / 4) * Q8_SLOT_WORDS(DIM);
-          const uvec4 bytes = texelFetch(values, int(tile + slot % TILE_ROWS * Q8_WORDS(DIM) + word / 2));
+          const uint row_words = CACHE_WORDS(VALUE_FORMAT, DIM), tile = (slots + slot) / TILE_ROWS * (TILE_ROWS / 4) * CACHE_SLOT_WORDS(VALUE_FORMAT, DIM);
+          const uvec4 bytes = texelFetch(values, int(tile + slot % TILE_ROWS * row_words + word / (VALUE_FORMAT == FORMAT_Q4 ? 4 : 2)));
           const float first_block = subgroupShuffle(value_scales[u][part].x, i), second = subgroupShuffle(value_scales[u][part].y, i);
           const float scale = lane < LANES / 2 ? first_block : second;
-          low = scale * signed_bytes((word & 1) != 0 ? bytes.z : bytes.x);
-          high = scale * signed_bytes((word & 1) != 0 ? bytes.w : bytes.y);
+          if (VALUE_FORMAT == FORMAT_Q4) {
+            const float first_least = subgroupShuffle(value_minima[u][part].x, i), second_least = subgroupShuffle(value_minima[u][part].y, i);
+            const float least = lane < LANES / 2 ? first_least : second_least;
+            const uint own_word = word_of(bytes, word);
+            low = scale * fours_of(own_word) + least;
+            high = scale * fours_of(own_word >> 4) + least;
+          } else {
+            low = scale * signed_bytes((word & 1) != 0 ? bytes.z : bytes.x);
+            high = scale * signed_bytes((word & 1) != 0 ? bytes.w : bytes.y);
+          }
         }
         [[unroll]] for (uint h = 0; h < HEADS; ++h) {
           acc[h][part * 2] += weight[h] * low;

@@ -4,7 +4,7 @@
 // kept row by row. abi.h has the layouts. The cache is a ring: a position is kept at slot position % capacity.
 //
 // WEFT_TEXEL is for llvmpipe: eight dimensions a lane, which it reads as texels and writes as words of 16 bytes. For heads whose rotary halves
-// are whole words; in q8 those of whole pairs of blocks too, of which a workgroup has one.
+// are whole words; in q8 and q4 those of whole pairs of blocks too, of which a workgroup has one.
 // Variants: texel
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -15,17 +15,19 @@
 #include "lib/lanes.glsl"
 #endif
 
-layout(constant_id = 0) const uint FORMAT = FORMAT_F16;  // of the cache
+layout(constant_id = 0) const uint KEY_FORMAT = FORMAT_F16;  // FORMAT_Q4: rotated once more, as the queries are (abi.h)
 layout(constant_id = 1) const uint MEMBER_TOKENS = 0;    // of each session of a batch
 layout(constant_id = 2) const uint OF_TREE = 0;          // 1: the pass checks a tree
+layout(constant_id = 3) const uint VALUE_FORMAT = FORMAT_F16;
 #define TREE (OF_TREE != 0)
 #include "lib/members.glsl"
+#include "lib/cache_q4.glsl"
 layout(push_constant) uniform Push { RopePush p; };
 // qkv (pass tokens, in_stride): q heads, k heads, v heads; rope_table (positions, rotary_dim / 2): cosine, sine; q (pass tokens, out_stride).
 
 #ifdef WEFT_TEXEL
-layout(constant_id = 3) const uint DIM = 64;  // of a head
-layout(constant_id = 4) const uint ADJACENT = 0;
+layout(constant_id = 4) const uint DIM = 64;  // of a head
+layout(constant_id = 5) const uint ADJACENT = 0;
 layout(local_size_x = 8) in;
 
 layout(binding = 1) uniform usamplerBuffer qkv;
@@ -47,8 +49,47 @@ uint bytes_of(vec4 steps) {
   return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
 }
 
-// Eight lanes' dimensions, word `word` of each's head, as two blocks of FORMAT_Q8.
-void write_blocks(bool key, uint head, uint word, uint slot, vec4 low, vec4 high) {
+// A value of a lane's neighbours plus its own, or less its own in the later lane of the two.
+vec4 butterfly(vec4 v, uint distance) {
+  const vec4 other = subgroupShuffleXor(v, distance);
+  return (gl_SubgroupInvocationID & distance) == 0 ? v + other : other - v;
+}
+
+// Rotates the blocks of FORMAT_Q4 of which four lanes have eight dimensions each (lib/cache_q4.glsl).
+void rotate_blocks(inout vec4 low, inout vec4 high, uint word) {
+  eight_rotated(low, high, word % 4 * 8);
+  low = butterfly(butterfly(low, 1), 2);
+  high = butterfly(butterfly(high, 1), 2);
+}
+
+// Where the slot's tile begins, in 32-bit words.
+uint tile_of(uint head, uint slot, uint format) {
+  return (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * CACHE_SLOT_WORDS(format, DIM);
+}
+
+// Eight lanes' dimensions, word `word` of each's head, as two blocks of FORMAT_Q4.
+void write_q4(bool key, uint head, uint word, uint slot, vec4 low, vec4 high) {
+  const vec4 least = min(low, high), most = max(low, high);
+  vec2 ends = vec2(-min(min(least.x, least.y), min(least.z, least.w)), max(max(most.x, most.y), max(most.z, most.w)));  // the first with its sign changed
+  ends = max(ends, vec2(subgroupShuffleXor(ends.x, 1), subgroupShuffleXor(ends.y, 1)));
+  ends = max(ends, vec2(subgroupShuffleXor(ends.x, 2), subgroupShuffleXor(ends.y, 2)));
+  const uint note = q4_note(-ends.x, ends.y);
+  const uint own = q4_word(low, high, note);
+  const uint one = subgroupShuffleXor(own, 1), two = subgroupShuffleXor(own, 2), three = subgroupShuffleXor(own, 3);
+  if (word % 4 != 0) return;
+  const uint tile = tile_of(head, slot, FORMAT_Q4), r = slot % TILE_ROWS, blocks = DIM / BLOCK, block = word / 4;
+  const uint first_note = tile + TILE_ROWS * blocks * 4;
+  if (key) {
+    keys[tile / 4 + IN_KEYS(r, block, blocks)] = uvec4(own, one, two, three);
+    key_scales[first_note + IN_KEYS(r, block, blocks)] = note;
+  } else {
+    values[tile / 4 + r * blocks + block] = uvec4(own, one, two, three);
+    value_scales[first_note + r * blocks + block] = note;
+  }
+}
+
+// The same as two blocks of FORMAT_Q8.
+void write_q8(bool key, uint head, uint word, uint slot, vec4 low, vec4 high) {
   const vec4 larger = max(abs(low), abs(high));
   float largest = max(max(larger.x, larger.y), max(larger.z, larger.w));
   largest = max(largest, subgroupShuffleXor(largest, 1));
@@ -58,14 +99,15 @@ void write_blocks(bool key, uint head, uint word, uint slot, vec4 low, vec4 high
   const uvec2 own = uvec2(bytes_of(low * inverse), bytes_of(high * inverse)), next = subgroupShuffleXor(own, 1);
   const uint scales = half_scale | subgroupShuffleXor(half_scale, 4) << 16;
 
-  const uint tile = (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * Q8_SLOT_WORDS(DIM), r = slot % TILE_ROWS;
-  const uint first_scale = tile + TILE_ROWS * Q8_WORDS(DIM) * 4;
+  const uint tile = tile_of(head, slot, FORMAT_Q8), r = slot % TILE_ROWS;
+  const uint words = CACHE_WORDS(FORMAT_Q8, DIM), scale_words = CACHE_SCALE_WORDS(FORMAT_Q8, DIM);
+  const uint first_scale = tile + TILE_ROWS * words * 4;
   if (key) {
-    if (word % 2 == 0) keys[tile / 4 + IN_KEYS(r, word / 2, Q8_WORDS(DIM))] = uvec4(own, next);
-    if (word % 8 == 0) key_scales[first_scale + IN_KEYS(r, word / 8, Q8_SCALE_WORDS(DIM))] = scales;
+    if (word % 2 == 0) keys[tile / 4 + IN_KEYS(r, word / 2, words)] = uvec4(own, next);
+    if (word % 8 == 0) key_scales[first_scale + IN_KEYS(r, word / 8, scale_words)] = scales;
   } else {
-    if (word % 2 == 0) values[tile / 4 + r * Q8_WORDS(DIM) + word / 2] = uvec4(own, next);
-    if (word % 8 == 0) value_scales[first_scale + r * Q8_SCALE_WORDS(DIM) + word / 8] = scales;
+    if (word % 2 == 0) values[tile / 4 + r * words + word / 2] = uvec4(own, next);
+    if (word % 8 == 0) value_scales[first_scale + r * scale_words + word / 8] = scales;
   }
 }
 
@@ -79,24 +121,25 @@ void main() {
   if (head >= p.heads + 2 * p.kv_heads) return;
   const uint texel = (token * p.in_stride + head * DIM) / 4;
   const bool rotates_here = head < p.heads + p.kv_heads;
-  const vec4 low = rotates_here ? rotated(texel, word * 2, position) : input_at(texel + word * 2);
-  const vec4 high = rotates_here ? rotated(texel, word * 2 + 1, position) : input_at(texel + word * 2 + 1);
+  vec4 low = rotates_here ? rotated(texel, word * 2, position) : input_at(texel + word * 2);
+  vec4 high = rotates_here ? rotated(texel, word * 2 + 1, position) : input_at(texel + word * 2 + 1);
+  if (KEY_FORMAT == FORMAT_Q4 && rotates_here) rotate_blocks(low, high, word);
   if (head < p.heads) {
     const uint at = (token * p.out_stride + head * DIM) / 4 + word * 2;
     q[at] = low;
     q[at + 1] = high;
     return;
   }
-  if (FORMAT == FORMAT_Q8) {
-    const uint cached = head - p.heads;
-    write_blocks(rotates_here, first_head + cached % p.kv_heads, word, slot, low, high);
-    return;
-  }
+  const uint format = rotates_here ? KEY_FORMAT : VALUE_FORMAT, cached = first_head + (head - p.heads) % p.kv_heads;
   const uvec4 halves = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
-  if (rotates_here)
-    keys[((first_head + head - p.heads) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * words + IN_KEYS(slot % TILE_ROWS, word, words)] = halves;
+  if (format == FORMAT_Q8)
+    write_q8(rotates_here, cached, word, slot, low, high);
+  else if (format == FORMAT_Q4)
+    write_q4(rotates_here, cached, word, slot, low, high);
+  else if (rotates_here)
+    keys[tile_of(cached, slot, FORMAT_F16) / 4 + IN_KEYS(slot % TILE_ROWS, word, words)] = halves;
   else
-    values[((first_head + head - p.heads - p.kv_heads) * p.capacity + slot) * words + word] = halves;
+    values[(cached * p.capacity + slot) * words + word] = halves;
 }
 
 #else
@@ -114,11 +157,55 @@ float rotated(uint head, uint d, uint position) { return rotated(head, d, positi
 // Dimension d of a key or value; zero after head_dim.
 float dimension(uint head, uint d, bool key, uint position) { return d >= p.head_dim ? 0 : key ? rotated(head, d, position) : qkv[head + d]; }
 
-// Two blocks of a head of keys or values, and the word of their scales. first_head: of the session's cache.
-void write_blocks(uint first_head, uint head, uint pair, bool key, uint row, uint position, uint slot) {
-  const uint blocks = (p.head_dim + BLOCK - 1) / BLOCK, words = Q8_WORDS(p.head_dim);
+// A block of a head that starts at qkv[start], filled up with zeros. key: of a query or key, and rotated as FORMAT_Q4 has it.
+void load_block(out float v[BLOCK], uint start, uint block, bool key, uint position) {
+  [[unroll]] for (uint i = 0; i < BLOCK; ++i) v[i] = dimension(start, block * BLOCK + i, key, position);
+  if (key && (block + 1) * BLOCK <= p.head_dim) rotate_block(v);
+}
+
+void write_query(uint row, uint out_row, uint block, uint position) {
+  const uint blocks = CACHE_WORDS(FORMAT_Q4, p.head_dim), start = block / blocks * p.head_dim, first = block % blocks * BLOCK;
+  float v[BLOCK];
+  load_block(v, row + start, block % blocks, true, position);
+  [[unroll]] for (uint i = 0; i < BLOCK; ++i)
+    if (first + i < p.head_dim) q[out_row + start + first + i] = v[i];
+}
+
+// Where the slot's tile begins, in 32-bit words. head: of all sessions' caches.
+uint tile_of(uint head, uint slot, uint format) {
+  return (head * p.capacity + slot / TILE_ROWS * TILE_ROWS) * CACHE_SLOT_WORDS(format, p.head_dim);
+}
+
+// A block of a head of keys or values in FORMAT_Q4, and its scale and minimum.
+void write_q4(uint first_head, uint head, uint block, bool key, uint row, uint position, uint slot) {
+  const uint blocks = CACHE_WORDS(FORMAT_Q4, p.head_dim), tile = tile_of(first_head + head, slot, FORMAT_Q4), r = slot % TILE_ROWS;
+  float v[BLOCK];
+  load_block(v, row + (p.heads + (key ? 0 : p.kv_heads) + head) * p.head_dim, block, key, position);
+  float least = v[0], most = v[0];
+  [[unroll]] for (uint i = 1; i < BLOCK; ++i) {
+    least = min(least, v[i]);
+    most = max(most, v[i]);
+  }
+  const uint note = q4_note(least, most), note_at = tile + TILE_ROWS * blocks * 4;
+  [[unroll]] for (uint w = 0; w < 4; ++w) {
+    const uint i = w * 8, word = q4_word(vec4(v[i], v[i + 1], v[i + 2], v[i + 3]), vec4(v[i + 4], v[i + 5], v[i + 6], v[i + 7]), note);
+    if (key)
+      keys[tile + IN_KEYS(r, block, blocks) * 4 + w] = word;
+    else
+      values[tile + (r * blocks + block) * 4 + w] = word;
+  }
+  if (key)
+    keys[note_at + IN_KEYS(r, block, blocks)] = note;
+  else
+    values[note_at + r * blocks + block] = note;
+}
+
+// Two blocks of a head of keys or values in FORMAT_Q8, and the word of their scales. first_head: of the session's cache.
+void write_q8(uint first_head, uint head, uint pair, bool key, uint row, uint position, uint slot) {
+  const uint blocks = (p.head_dim + BLOCK - 1) / BLOCK, words = CACHE_WORDS(FORMAT_Q8, p.head_dim);
+  const uint scale_words = CACHE_SCALE_WORDS(FORMAT_Q8, p.head_dim);
   const uint start = row + (p.heads + (key ? 0 : p.kv_heads) + head) * p.head_dim;
-  const uint tile = ((first_head + head) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * Q8_SLOT_WORDS(p.head_dim), r = slot % TILE_ROWS;
+  const uint tile = tile_of(first_head + head, slot, FORMAT_Q8), r = slot % TILE_ROWS;
   uint scales = 0;
   for (uint b = pair * 2; b < min(pair * 2 + 2, blocks); ++b) {
     float largest = 0;
@@ -138,13 +225,31 @@ void write_blocks(uint first_head, uint head, uint pair, bool key, uint row, uin
   }
   const uint at = tile + TILE_ROWS * words * 4;
   if (key)
-    keys[at + IN_KEYS(r, pair, Q8_SCALE_WORDS(p.head_dim))] = scales;
+    keys[at + IN_KEYS(r, pair, scale_words)] = scales;
   else
-    values[at + r * Q8_SCALE_WORDS(p.head_dim) + pair] = scales;
+    values[at + r * scale_words + pair] = scales;
 }
 
-// Grid: x covers the work items of a token (query elements, key words, value words, in that order; in q8, pairs of blocks
-// of keys and of values); y the tokens.
+// Two dimensions of a key, and of a value.
+void write_key_halves(uint first_head, uint head, uint word, uint row, uint position, uint slot) {
+  const uint key_words = (p.head_dim + 7) / 8, d = word * 2, start = row + (p.heads + head) * p.head_dim;
+  const uint halves = packHalf2x16(vec2(dimension(start, d, true, position), dimension(start, d + 1, true, position)));
+  keys[tile_of(first_head + head, slot, FORMAT_F16) + IN_KEYS(slot % TILE_ROWS, word / 4, key_words) * 4 + word % 4] = halves;
+}
+
+void write_value_halves(uint first_head, uint head, uint word, uint row, uint slot) {
+  const uint start = row + (p.heads + p.kv_heads + head) * p.head_dim + word * 2;
+  values[((first_head + head) * p.capacity + slot) * (p.head_dim / 2) + word] = packHalf2x16(vec2(qkv[start], qkv[start + 1]));
+}
+
+// Work items of a head's key or value: 32-bit words, pairs of blocks, or blocks.
+uint items_of(uint format, bool key) {
+  if (format == FORMAT_F16) return key ? (p.head_dim + 7) / 8 * 4 : p.head_dim / 2;
+  return CACHE_SCALE_WORDS(format, p.head_dim);
+}
+
+// Grid: x covers the work items of a token: of queries (elements, or blocks if they are rotated as keys of FORMAT_Q4 are), keys and values, in
+// that order; y the tokens.
 void main() {
   const Owner owner = owner_of(gl_WorkGroupID.y);
   const uint token = owner.row, position = owner.position, first_head = owner.slot * p.kv_heads;  // of the session's cache
@@ -152,34 +257,27 @@ void main() {
   const uint row = token * p.in_stride, slot = owner.place % p.capacity;
   uint item = gl_GlobalInvocationID.x;
 
-  const uint query_items = p.heads * p.head_dim;
+  const uint query_items = p.heads * (KEY_FORMAT == FORMAT_Q4 ? CACHE_WORDS(FORMAT_Q4, p.head_dim) : p.head_dim);
   if (item < query_items) {
-    q[token * p.out_stride + item] = rotated(row + item / p.head_dim * p.head_dim, item % p.head_dim, position);
+    if (KEY_FORMAT == FORMAT_Q4)
+      write_query(row, token * p.out_stride, item, position);
+    else
+      q[token * p.out_stride + item] = rotated(row + item / p.head_dim * p.head_dim, item % p.head_dim, position);
     return;
   }
   item -= query_items;
-  if (FORMAT == FORMAT_Q8) {
-    const uint pairs = (p.head_dim + 2 * BLOCK - 1) / (2 * BLOCK), of_keys = p.kv_heads * pairs;
-    if (item < 2 * of_keys)
-      write_blocks(first_head, item % of_keys / pairs, item % pairs, item < of_keys, row, position, slot);
-    return;
-  }
-  const uint key_words = (p.head_dim + 7) / 8 * 4;  // 32-bit words, whole 16-byte words
-  if (item < p.kv_heads * key_words) {
-    const uint head = item / key_words, word = item % key_words, d = word * 2;
-    const uint start = row + query_items + head * p.head_dim;
-    const float low = d < p.head_dim ? rotated(start, d, position) : 0;
-    const float high = d + 1 < p.head_dim ? rotated(start, d + 1, position) : 0;
-    const uint tile = ((first_head + head) * p.capacity + slot / TILE_ROWS * TILE_ROWS) * key_words;
-    keys[tile + IN_KEYS(slot % TILE_ROWS, word / 4, key_words / 4) * 4 + word % 4] = packHalf2x16(vec2(low, high));
-    return;
-  }
-  item -= p.kv_heads * key_words;
-  const uint value_words = p.head_dim / 2;
-  if (item < p.kv_heads * value_words) {
-    const uint head = item / value_words, word = item % value_words;
-    const uint start = row + query_items + (p.kv_heads + head) * p.head_dim + word * 2;
-    values[((first_head + head) * p.capacity + slot) * value_words + word] = packHalf2x16(vec2(qkv[start], qkv[start + 1]));
-  }
+  const uint of_key = items_of(KEY_FORMAT, true), of_value = items_of(VALUE_FORMAT, false), key_items = p.kv_heads * of_key;
+  const bool key = item < key_items;
+  if (!key) item -= key_items;
+  const uint format = key ? KEY_FORMAT : VALUE_FORMAT, each = key ? of_key : of_value, head = item / each, part = item % each;
+  if (head >= p.kv_heads) return;
+  if (format == FORMAT_Q8)
+    write_q8(first_head, head, part, key, row, position, slot);
+  else if (format == FORMAT_Q4)
+    write_q4(first_head, head, part, key, row, position, slot);
+  else if (key)
+    write_key_halves(first_head, head, part, row, position, slot);
+  else
+    write_value_halves(first_head, head, part, row, slot);
 }
 #endif

@@ -111,7 +111,8 @@ void add_batches(const Model& model, const StepBuffers& step, const ContextState
 
 // All passes of sessions of one context and type of cache. record() takes what records, and returns the commands.
 template <class Record>
-Survey::Counts add_sessions(const Model& model, uint32_t context, Format cache_format, const Record& record) {
+Survey::Counts add_sessions(const Model& model, uint32_t context, const ops::CacheFormat& cache_format,
+                            const Record& record) {
   const std::shared_ptr<Device>& device = model.device;
   const uint32_t chunk = device->plan().chunk_tokens, layers = model.config.layers;
   const ActivationBuffers activations(model, chunk);
@@ -244,7 +245,7 @@ Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::fil
     counts.layers = published_layers(folder);
     return counts;
   }
-  for (const Format cache : {Format::q8, Format::f16})
+  for (const Format cache : {Format::q4, Format::q8, Format::f16})
     for (const uint32_t context : kContexts)
       counts = add_sessions(*model, std::min(context, model->config.context), cache, record);
   counts.layers = published_layers(folder);

@@ -8,14 +8,15 @@
 namespace weft::serve {
 
 Engine::Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
-               std::uint32_t context, weft_speculation speculation, const api::Adapter* adapter, double token_share)
+               const weft_session_options& session, weft_speculation speculation, const api::Adapter* adapter,
+               double token_share)
     : model_(model),
       metrics_(metrics),
       states_(states),
       most_sessions_(sessions),
       asked_sessions_(sessions),
       most_waiting_(queue),
-      context_(context),
+      session_(session),
       speculation_(speculation),
       adapter_(adapter),
       token_share_(token_share) {
@@ -102,10 +103,10 @@ void Engine::make_session(Slot& slot) {
     const std::uint32_t left = asked_sessions_ > sessions_made_ ? asked_sessions_ - sessions_made_ : 1;
     std::uint32_t count = std::clamp(sessions_made_, 1u, left);
     try {
-      unused_ = api::make_session_group(model_, count, context_);
+      unused_ = api::make_session_group(model_, count, session_);
     } catch (const api::Failure& error) {
       if (error.status() != WEFT_OUT_OF_MEMORY || count == 1) throw;
-      unused_ = api::make_session_group(model_, count = 1, context_);
+      unused_ = api::make_session_group(model_, count = 1, session_);
     }
     sessions_made_ += count;
   }

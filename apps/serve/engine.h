@@ -144,14 +144,15 @@ class Job {
 
 class Engine {
  public:
-  // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; context: tokens of a
-  // session; states: where conversations go that lose their session; nullptr: nowhere; speculation, adapter: of all
+  // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; session: how sessions
+  // are made; states: where conversations go that lose their session; nullptr: nowhere; speculation, adapter: of all
   // sessions; nullptr: no adapter. The model, the metrics, the states and the adapter outlive the engine. Makes the
   // first session; the others are made when they are needed, as many at once as there are, so that most have their
   // caches side by side. token_share: the least part of the time for tokens while prompts wait, 0 to 0.95. Throws
   // api::Failure if it cannot.
   Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
-         std::uint32_t context, weft_speculation speculation, const api::Adapter* adapter, double token_share);
+         const weft_session_options& session, weft_speculation speculation, const api::Adapter* adapter,
+         double token_share);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -159,7 +160,7 @@ class Engine {
   void close();  // ends all requests, and takes no more
   // Why no request can be answered any more; empty: they can.
   std::string broken() const;
-  std::uint32_t context() const { return context_; }
+  std::uint32_t context() const { return session_.context; }
 
   struct Load {
     std::size_t waiting = 0, running = 0, most = 0;  // requests; the most that can run together
@@ -207,7 +208,8 @@ class Engine {
   Metrics& metrics_;
   States* const states_;
   std::uint32_t most_sessions_;
-  const std::uint32_t asked_sessions_, most_waiting_, context_;
+  const std::uint32_t asked_sessions_, most_waiting_;
+  const weft_session_options session_;
   const weft_speculation speculation_;
   const api::Adapter* const adapter_;
   const double token_share_;

@@ -28,8 +28,9 @@ class Models::Served {
     } else {
       facts.context = cli::session_context(args, info);
       if (!options.lora.empty()) adapter_.emplace(cli::load_lora(model_, options.lora));
-      engine_.emplace(model_, metrics, states, options.sessions, options.queue, facts.context, options.speculation,
-                      adapter_ ? &*adapter_ : nullptr, options.token_share);
+      engine_.emplace(model_, metrics, states, options.sessions, options.queue,
+                      cli::session_options(args, facts.context), options.speculation, adapter_ ? &*adapter_ : nullptr,
+                      options.token_share);
       conversations_.emplace(model_);
       pictures_.emplace(model_, options.mmproj.empty() ? cli::model_path(args.model) : options.mmproj);
       rater_.emplace(model_, options.queue);
@@ -161,8 +162,7 @@ bool Models::is_short(const Entry& entry, std::unique_lock<std::mutex>& lock) co
   if (!several()) return false;
   api::ModelOptions options = cli::model_options(entry.args);
   options.memory_budget = 0;
-  weft_session_options session = weft_session_options_default();
-  session.context = entry.args.ctx;
+  const weft_session_options session = cli::session_options(entry.args, entry.args.ctx);
   lock.unlock();
   weft_probe_report report{};
   try {

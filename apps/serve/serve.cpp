@@ -215,6 +215,7 @@ void add_serve(CLI::App& app) {
       ->type_name("PATH|NAME")
       ->allow_extra_args(false);
   add_ctx_option(command, args->model);
+  add_kv_options(command, args->model);
   add_speculate_option(command, args->speculate);
   add_lora_option(command, args->lora);
   command

@@ -71,8 +71,8 @@ void prepare(api::Session& session, const BenchArgs& args) {
 // Tokens per second of all sessions together, which decode as a batch after the same prompt; the median of the
 // repeats.
 double batched_tokens_per_s(const api::Model& model, const BenchArgs& args, const std::vector<std::uint32_t>& prompt) {
-  std::vector<api::Session> sessions = api::make_session_group(
-      model, args.sessions, args.prompt + args.tokens + 1, parse_type(args.model.kv), parse_policy(args.model.policy));
+  std::vector<api::Session> sessions =
+      api::make_session_group(model, args.sessions, session_options(args.model, args.prompt + args.tokens + 1));
   for (api::Session& session : sessions) prepare(session, args);
   std::vector<double> rates;
   for (std::uint32_t run = 0; run <= args.repeat; ++run) {
@@ -99,8 +99,7 @@ Json tokens_after(const api::Model& model, const BenchArgs& args) {
     throw UsageError("--at", format("%llu tokens and two more are more than the model's context of %u",
                                     static_cast<unsigned long long>(longest), model.info().max_context));
   }
-  api::Session session(model, static_cast<std::uint32_t>(longest) + 2, parse_type(args.model.kv),
-                       parse_policy(args.model.policy));
+  api::Session session(model, session_options(args.model, static_cast<std::uint32_t>(longest) + 2));
   prepare(session, args);
   for (const std::uint32_t position : args.after) {
     list.push_back(Json::parse(session.profile_after(position, args.repeat)));
@@ -199,8 +198,7 @@ void bench(const BenchArgs& args) {
   std::vector<std::uint32_t> prompt(args.prompt);
   for (std::uint32_t& id : prompt) id = static_cast<std::uint32_t>(random() % info.vocab_size);
 
-  api::Session session(model, static_cast<std::uint32_t>(needed), parse_type(args.model.kv),
-                       parse_policy(args.model.policy));
+  api::Session session(model, session_options(args.model, static_cast<std::uint32_t>(needed)));
   prepare(session, args);
   ProgressBar bar("measuring");  // drawn between the runs
   bar.update(0);
@@ -249,7 +247,7 @@ void add_bench(CLI::App& app) {
       "run, then the median of the timed runs");
   add_model_options(command, args->model);
   add_devices_option(command, args->model);
-  add_kv_option(command, args->model);
+  add_kv_options(command, args->model);
   add_policy_option(command, args->model);
   const auto add = [command](const char* name, std::uint32_t& value, const char* text, std::uint32_t least) {
     command->add_option(name, value, text)->type_name("N")->capture_default_str()->transform(whole(least));

@@ -409,7 +409,7 @@ void add_chat(CLI::App& app) {
   add_model_options(command, args->model);
   add_devices_option(command, args->model);
   add_ctx_option(command, args->model);
-  add_kv_option(command, args->model);
+  add_kv_options(command, args->model);
   add_policy_option(command, args->model);
   command->add_option("-s,--system", args->system, "system message at the start of the conversation")
       ->type_name("TEXT");

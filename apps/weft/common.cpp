@@ -46,6 +46,13 @@ weft_policy parse_policy(const std::string& policy) {
   return policy == "polite" ? WEFT_POLICY_POLITE : WEFT_POLICY_THROUGHPUT;
 }
 
+weft_session_options session_options(const ModelArgs& args, std::uint32_t context) {
+  // The values of --kv-k alone are f16, not of the type of keys.
+  const std::string keys = args.kv_k.empty() ? args.kv : args.kv_k;
+  const std::string values = !args.kv_v.empty() ? args.kv_v : !args.kv.empty() ? args.kv : "f16";
+  return {context, parse_type(keys), parse_policy(args.policy), parse_type(values)};
+}
+
 CLI::Validator type_name() {
   const auto validate = [](const std::string& text) -> std::string {
     return text == "f16" || text == "q8" || text == "q4" ? "" : "must be f16, q8 or q4, not \"" + text + "\"";
@@ -170,10 +177,18 @@ void add_ctx_option(CLI::App* command, ModelArgs& args) {
       ->transform(whole(2));
 }
 
-void add_kv_option(CLI::App* command, ModelArgs& args) {
-  command->add_option("--kv", args.kv, "type of cached keys and values; q8 uses about half the memory (default: f16)")
-      ->type_name("f16|q8")
-      ->check(CLI::IsMember({"f16", "q8"}).description(""));
+void add_kv_options(CLI::App* command, ModelArgs& args) {
+  command
+      ->add_option("--kv", args.kv,
+                   "type of cached keys and values; q8 uses about half the memory, q4 less than a third (default: f16)")
+      ->type_name("f16|q8|q4")
+      ->check(type_name().description(""));
+  command->add_option("--kv-k", args.kv_k, "type of cached keys, if values have another one (default: as --kv)")
+      ->type_name("f16|q8|q4")
+      ->check(type_name().description(""));
+  command->add_option("--kv-v", args.kv_v, "type of cached values, if keys have another one (default: as --kv)")
+      ->type_name("f16|q8|q4")
+      ->check(type_name().description(""));
 }
 
 void add_policy_option(CLI::App* command, ModelArgs& args) {

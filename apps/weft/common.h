@@ -50,18 +50,20 @@ struct ModelArgs {
   std::string devices;              // several that share the vocabulary table's rows, with commas between them
   std::string type, vocab_type;     // "", "f16", "q8" or "q4"
   std::uint32_t ctx = 0;            // tokens; 0: the default
-  std::string kv;                   // "", "f16" or "q8"
+  std::string kv, kv_k, kv_v;       // "", "f16", "q8" or "q4": of cached keys and values, of keys, of values
   std::string policy;               // "", "throughput" or "polite"
   std::uint64_t memory_budget = 0;  // bytes; 0: what there is
   bool int8_inputs = false;
   std::string tie;  // "", "auto" or "never"
 };
 
+weft_session_options session_options(const ModelArgs& args, std::uint32_t context);
+
 void add_device_option(CLI::App* command, std::string& device);
 void add_model_options(CLI::App* command, ModelArgs& args);
 void add_devices_option(CLI::App* command, ModelArgs& args);  // after add_model_options
 void add_ctx_option(CLI::App* command, ModelArgs& args);
-void add_kv_option(CLI::App* command, ModelArgs& args);
+void add_kv_options(CLI::App* command, ModelArgs& args);
 void add_policy_option(CLI::App* command, ModelArgs& args);
 void add_sampling_options(CLI::App* command, weft_sampling& sampling);  // defaults: what it holds
 bool sampling_given(const CLI::App* command);                           // any of them

@@ -78,7 +78,7 @@ void fit(const DevicesArgs& args) {
   options.memory_budget = args.model.memory_budget;
   options.int8_inputs = args.model.int8_inputs;
   options.tie = args.model.tie == "never" ? WEFT_TIE_NEVER : WEFT_TIE_AUTO;
-  const weft_session_options session = {args.model.ctx, parse_type(args.model.kv), WEFT_POLICY_THROUGHPUT};
+  const weft_session_options session = session_options(args.model, args.model.ctx);
   weft_probe_report report = {};
   char* text = nullptr;
   api::detail::check([&](weft_error* error) {
@@ -163,7 +163,7 @@ void add_devices(CLI::App& app) {
       "List the Vulkan devices, their capabilities and Weft's plan for each; with -m: tell whether a model fits");
   add_model_options(command, args->model);
   add_ctx_option(command, args->model);
-  add_kv_option(command, args->model);
+  add_kv_options(command, args->model);
   add_json_option(command, args->json);
   command->add_flag("--report", args->report,
                     "Print as JSON all that a report of a fault should have; first checks kernels that were not");

@@ -149,7 +149,7 @@ void generate(const GenerateArgs& args) {
   if (args.text) prompt = model.tokenize(*args.text, !restored || apart);
   const std::uint32_t context = session_context(args.model, info);
 
-  api::Session session(model, context, parse_type(args.model.kv), parse_policy(args.model.policy));
+  api::Session session(model, session_options(args.model, context));
   set_lora(session, model, args.lora);
   set_head(session, "--head", args.head);
   set_speculation(session, args.speculate, args.model);
@@ -235,7 +235,7 @@ void add_generate(CLI::App& app) {
   add_model_options(command, args->model);
   add_devices_option(command, args->model);
   add_ctx_option(command, args->model);
-  add_kv_option(command, args->model);
+  add_kv_options(command, args->model);
   add_policy_option(command, args->model);
   command
       ->add_option(

@@ -136,10 +136,8 @@ void check_args(const LensArgs& args) {
 
 void run_fit(const LensArgs& args, const api::Model& model) {
   FitArgs fit = args.fit;
-  fit.context = args.model.ctx ? session_context(args.model, model.info()) : kFitContext;
+  fit.session = session_options(args.model, args.model.ctx ? session_context(args.model, model.info()) : kFitContext);
   fit.base = args.model.model;
-  fit.kv = args.model.kv;
-  fit.policy = args.model.policy;
   fit.json = args.json;
   fit_lens(model, fit);
 }
@@ -155,7 +153,7 @@ void run_lens(const LensArgs& args) {
                        "weft generate --lens shows how it settles them");
   if (!args.fit.file.empty()) return run_fit(args, model);
   const std::uint32_t context = session_context(args.model, info);
-  api::Session session(model, context, parse_type(args.model.kv), parse_policy(args.model.policy));
+  api::Session session(model, session_options(args.model, context));
   const std::vector<std::uint32_t> ids = model.tokenize(args.text, true);
   if (ids.size() + 1 > context)
     throw UsageError("-p",
@@ -191,7 +189,7 @@ void add_lens(CLI::App& app) {
   add_model_options(command, args->model);
   add_devices_option(command, args->model);
   add_ctx_option(command, args->model);
-  add_kv_option(command, args->model);
+  add_kv_options(command, args->model);
   add_policy_option(command, args->model);
   command->add_option("-p,--prompt", args->text, "the text; the begin-of-text token is added if the model uses one")
       ->type_name("TEXT");

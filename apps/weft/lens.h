@@ -52,9 +52,8 @@ inline constexpr std::size_t kMostLensColumns = 128;  // of a picture
 
 // weft lens --fit: makes translators from a text's states, and prints how far off the lens is without and with them.
 struct FitArgs {
-  std::string file, out, base;  // the text, the folder, the model's name in it
-  std::string kv, policy;
-  std::uint32_t context = 0;  // tokens of a window
+  std::string file, out, base;                                    // the text, the folder, the model's name in it
+  weft_session_options session = weft_session_options_default();  // its context: tokens of a window
   bool json = false;
 };
 void fit_lens(const api::Model& model, const FitArgs& args);

@@ -112,7 +112,8 @@ std::vector<double> divergences(const api::Model& model, api::Session& session, 
 
 void fit_lens(const api::Model& model, const FitArgs& args) {
   const weft_model_info info = model.info();
-  const std::uint32_t context = std::min(args.context, info.max_context);
+  weft_session_options options = args.session;
+  const std::uint32_t context = options.context = std::min(options.context, info.max_context);
   std::vector<std::uint32_t> ids = model.tokenize(read_text(args.file), false);
   if (ids.size() < (kEveryNth + 2) * kBlock)
     throw api::Failure(WEFT_BAD_FILE,
@@ -124,7 +125,7 @@ void fit_lens(const api::Model& model, const FitArgs& args) {
   tail.insert(tail.end(), ids.end() - static_cast<std::ptrdiff_t>(held_out), ids.end());
   ids.resize(ids.size() - held_out);
 
-  api::Session session(model, context, parse_type(args.kv), parse_policy(args.policy));
+  api::Session session(model, options);
   Collector collector(info.layers, info.width);
   collect(model, session, context, ids, collector);
   std::vector<Translator> translators(info.layers);

@@ -135,7 +135,7 @@ void perplexity(const PerplexityArgs& args) {
   const api::Model model = load_model(args.model);
   const weft_model_info info = model.info();
   const std::uint32_t context = session_context(args.model, info);
-  api::Session session(model, context, parse_type(args.model.kv), parse_policy(args.model.policy));
+  api::Session session(model, session_options(args.model, context));
   if (!args.keep.empty()) set_head(session, "--keep", "keep:" + args.keep + ",!prompt");
   Speller speller(model, args.keep);
   Score score;
@@ -166,7 +166,7 @@ void add_perplexity(CLI::App& app) {
   add_model_options(command, args->model);
   add_devices_option(command, args->model);
   add_ctx_option(command, args->model);
-  add_kv_option(command, args->model);
+  add_kv_options(command, args->model);
   add_policy_option(command, args->model);
   command->add_option("-f,--file", args->file, "the text")->type_name("TEXT")->required();
   command->add_option("--split", args->split, "cut the text into parts at this separator, for example '<|endoftext|>'")

@@ -55,7 +55,7 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
       info_(model_.info()),
       name_(model_name(model_args_.model)),
       context_(session_context(model_args_, info_)),
-      session_(model_, context_, parse_type(model_args_.kv), parse_policy(model_args_.policy)),
+      session_(model_, session_options(model_args_, context_)),
       conversation_(model_, context_, args.system),
       pictures_(model_, model_args_, args.images),
       interactive_(interactive) {

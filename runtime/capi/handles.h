@@ -95,7 +95,7 @@ void check_sizes(const ModelFile& file, const Tokenizer& tokenizer, const Config
 // The options of a session, checked.
 struct SessionSettings {
   uint32_t context;
-  Format cache;
+  ops::CacheFormat cache;
   Policy policy;
 };
 // options may be nullptr. Throws Error(invalid_argument) for one out of its range.
@@ -206,7 +206,7 @@ auto with_weights(const weft_model& model, const Work& work) {
 }  // namespace weft::capi
 
 struct weft_session : weft::capi::DeviceUser {
-  weft_session(const weft_model* of, uint32_t context, weft::Format cache, weft::Policy policy,
+  weft_session(const weft_model* of, uint32_t context, const weft::ops::CacheFormat& cache, weft::Policy policy,
                weft::Duty* duty = nullptr, weft::StatePlace place = {})
       : DeviceUser(of),
         session(of->model, context, of->tokenizer.stop_ids(), cache, policy, duty, std::move(place)),

@@ -51,12 +51,16 @@ static void with_recovery(weft_session& session, const Work& work) {
 
 static constexpr uint32_t kDefaultContext = 4096;
 
-weft_session_options weft_session_options_default(void) { return {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT}; }
+weft_session_options weft_session_options_default(void) {
+  return {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT, WEFT_TYPE_FILE};
+}
 
 SessionSettings capi::settings_of(const Config& config, const weft_session_options* options) {
-  const weft_type kv = options ? options->kv : WEFT_TYPE_FILE;
-  if (kv != WEFT_TYPE_FILE && kv != WEFT_TYPE_F16 && kv != WEFT_TYPE_Q8)
-    throw Error(Code::invalid_argument, "it is " + std::to_string(kv) + ", neither f16 nor q8", "kv");
+  const auto type_of = [](weft_type type, Format otherwise, const char* option) {
+    return type == WEFT_TYPE_FILE ? otherwise : format_of(type, option);
+  };
+  const Format keys = type_of(options ? options->kv : WEFT_TYPE_FILE, Format::f16, "kv");
+  const Format values = type_of(options ? options->kv_values : WEFT_TYPE_FILE, keys, "kv_values");
   const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
   if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
     throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
@@ -68,8 +72,7 @@ SessionSettings capi::settings_of(const Config& config, const weft_session_optio
                 "context");
   const uint32_t context = asked ? asked : std::min(most, kDefaultContext);
   require(context >= 2, "context", "it must hold at least 2 tokens");
-  return {context, kv == WEFT_TYPE_Q8 ? Format::q8 : Format::f16,
-          policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput};
+  return {context, {keys, values}, policy == WEFT_POLICY_POLITE ? Policy::polite : Policy::throughput};
 }
 
 weft_status weft_session_create(const weft_model* model, const weft_session_options* options, weft_session** session,

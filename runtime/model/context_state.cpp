@@ -93,7 +93,12 @@ std::shared_ptr<const StateBuffers> StateGroup::buffers(const Model& model, cons
   return shared;
 }
 
-ContextState::ContextState(const Model& model, uint32_t context, uint32_t pass_tokens, Format format,
+ops::CacheFormat source_format(const ops::CacheFormat& format) {
+  const auto finer = [](Format one) { return one == Format::q4 ? Format::q8 : one; };
+  return {finer(format.keys), finer(format.values)};
+}
+
+ContextState::ContextState(const Model& model, uint32_t context, uint32_t pass_tokens, const ops::CacheFormat& format,
                            const StatePlace& place) {
   const StateLayout layout(model.config, {model.device->plan(), context, pass_tokens, format});
   buffers = place.group ? place.group->buffers(model, layout) : std::make_shared<const StateBuffers>(model, layout, 1);

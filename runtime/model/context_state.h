@@ -23,7 +23,7 @@ struct StateSize {
   const Plan& plan;
   uint32_t context;      // tokens
   uint32_t pass_tokens;  // most tokens of a pass
-  Format format;         // of keys and values
+  ops::CacheFormat format = {};
 };
 
 // The arrays of a state, in the order of its mixer.
@@ -76,9 +76,13 @@ struct StatePlace {
   uint32_t slot = 0;
 };
 
-// A session's states of every layer. format: of keys and values, f16 or q8.
+// Types of the caches of cross-attention in a session with these: q8 instead of q4, because rotated keys would need
+// rotated queries.
+ops::CacheFormat source_format(const ops::CacheFormat& format);
+
+// A session's states of every layer.
 struct ContextState {
-  ContextState(const Model& model, uint32_t context, uint32_t pass_tokens, Format format = Format::f16,
+  ContextState(const Model& model, uint32_t context, uint32_t pass_tokens, const ops::CacheFormat& format = {},
                const StatePlace& place = {});
   uint64_t bytes() const { return bytes_; }
   uint64_t scratch_bytes() const { return scratch_.bytes(); }

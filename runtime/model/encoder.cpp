@@ -170,11 +170,11 @@ std::vector<float> Encoder::masked_logits(size_t place) {
   return download_as<float>(model_.device, a.logits.part(0, uint64_t{c.vocab} * 4));
 }
 
-Source::Source(const Model& model, uint32_t context, Format format)
+Source::Source(const Model& model, uint32_t context, const ops::CacheFormat& format)
     : model_(model),
       context_(model.config.hears() ? model.config.encoder->context : context),
       encoder_(*model.weights.encoder, context_),
-      cache_(model, context_, whole_chunks(model, context_), format) {
+      cache_(model, context_, whole_chunks(model, context_), source_format(format)) {
   encoder_.reserve();
 }
 

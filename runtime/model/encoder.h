@@ -75,9 +75,9 @@ class Encoder {
 // Input of an encoder-decoder: the keys and values that each layer of the decoder attends to.
 class Source {
  public:
-  // As Encoder's; the model is the decoder's. One that hears takes the encoder's context. format: of the keys and
-  // values.
-  Source(const Model& model, uint32_t context, Format format);
+  // As Encoder's; the model is the decoder's. One that hears takes the encoder's context. format: of the
+  // session's keys and values.
+  Source(const Model& model, uint32_t context, const ops::CacheFormat& format);
 
   // Reads an input. Throws as Encoder::run; the source is then empty.
   void read(std::span<const uint32_t> ids);

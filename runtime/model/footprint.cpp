@@ -67,7 +67,8 @@ uint64_t encoder_bytes(const Config& config, const Plan& plan, uint32_t stride, 
 }
 
 // As Session has it.
-uint64_t session_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context, Format cache) {
+uint64_t session_bytes(const Config& config, const Plan& plan, uint32_t stride, uint32_t context,
+                       const ops::CacheFormat& cache) {
   const StateLayout kv(config, {plan, context, most_pass_tokens(config, plan), cache});
   return activation_bytes(config, plan, stride, plan.chunk_tokens) + step_bytes(config, context, context) + kv.bytes +
          kv.scratch_bytes + kv.checkpoint_bytes();
@@ -76,7 +77,7 @@ uint64_t session_bytes(const Config& config, const Plan& plan, uint32_t stride, 
 }  // namespace
 
 Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& formats, const Plan& plan,
-                    uint32_t context, Format cache) {
+                    uint32_t context, const ops::CacheFormat& cache) {
   Parts parts(file, config);
   Config half = config.encoder ? *config.encoder : Config();
   Parts encoder(file, half);
@@ -111,7 +112,7 @@ Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& 
     print.pieces.insert(print.pieces.end(), own_sizes.each_layer.begin(), own_sizes.each_layer.end());
     print.pieces.push_back(own_others);
     const uint32_t input = config.hears() ? half.context : context;
-    const StateLayout read(config, {plan, input, whole_chunks(plan, input), cache});
+    const StateLayout read(config, {plan, input, whole_chunks(plan, input), source_format(cache)});
     const uint32_t own = candidate_stride(plan, table_matrix(*vocabulary.embedding, vocabulary, formats));
     print.session_bytes += encoder_bytes(half, plan, own, input) + read.bytes + read.scratch_bytes;
   }

@@ -16,6 +16,6 @@ struct Footprint {
 // context: tokens of the session. cache: format of its keys and values. Sets config.vocab. Throws as load_weights for
 // what the header of the file tells, and as StateLayout. If the file has two vocabulary tables, reads both.
 Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& formats, const Plan& plan,
-                    uint32_t context, Format cache);
+                    uint32_t context, const ops::CacheFormat& cache);
 
 }  // namespace weft

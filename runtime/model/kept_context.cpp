@@ -7,7 +7,7 @@
 
 namespace weft {
 
-KeptContext::KeptContext(const Model& model, uint32_t context, Format format, const StatePlace& place)
+KeptContext::KeptContext(const Model& model, uint32_t context, const ops::CacheFormat& format, const StatePlace& place)
     : model_(model),
       state_(model, context, most_pass_tokens(model.config, model.device->plan()), format, place),
       recurrent_(std::ranges::any_of(state_.layers, is_recurrent)) {

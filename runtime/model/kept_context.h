@@ -15,7 +15,7 @@ namespace weft {
 // the rest of the prompt is read again. If all states can go back anywhere, there are none.
 class KeptContext {
  public:
-  KeptContext(const Model& model, uint32_t context, Format format, const StatePlace& place);
+  KeptContext(const Model& model, uint32_t context, const ops::CacheFormat& format, const StatePlace& place);
 
   const ContextState& state() const { return state_; }
   uint64_t bytes() const { return state_.bytes() + checkpoint_memory_.bytes(); }

@@ -19,8 +19,11 @@ uint32_t heads_at_once(const HeadShape& shape) {
 
 // True if attend_texel.comp computes such heads over such caches. llvmpipe compiles its unrolled loops over wider heads
 // for a minute.
-bool by_texels(const Plan& plan, const HeadShape& shape, Format cache) {
-  return plan.texel_products && shape.head_dim <= 256 && shape.head_dim % (cache == Format::f16 ? 8 : 16) == 0;
+bool by_texels(const Plan& plan, const HeadShape& shape, const CacheFormat& cache) {
+  const auto [keys, values] = cache;
+  const uint32_t of_keys = keys == Format::q4 ? 32 : keys == Format::q8 ? 16 : 8;
+  const uint32_t of_values = values == Format::q4 ? 64 : values == Format::q8 ? 16 : 8;
+  return plan.texel_products && shape.head_dim <= 256 && shape.head_dim % std::max(of_keys, of_values) == 0;
 }
 
 // The same of attend.comp: what few threads' registers hold, plans say by the tokens of a block.
@@ -52,7 +55,7 @@ uint64_t part_bytes(const Plan& plan, const HeadShape& shape, uint32_t capacity,
 }
 
 bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& attention, const FusedRope& fused_rope,
-                   Format cache, uint32_t tokens) {
+                   const CacheFormat& cache, uint32_t tokens) {
   return tokens == 1 && cache == Format::f16 && shape.head_dim % 8 == 0 && attention.mask == AttentionMask::causal &&
          !attention.biases.values.buffer && fused_rope.rotary_dim > 0 &&
          (!plan.texel_products || fused_rope.rotary_dim % 16 == 0);
@@ -69,8 +72,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
           "heads are no multiple of key/value heads");
   require_bytes(q, uint64_t{tokens} * q_stride * 4, "attend", "q");
   require_bytes(y, uint64_t{tokens} * stride * 4, "attend", "y");
-  require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "attend", "keys");
-  require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "attend", "values");
+  require_cache(shape, cache, "attend");
   require(attention.growth.step > 0, "attend", "queries that grow every 0 positions");
   require(attention.window == 0 || attention.mask != AttentionMask::source, "attend", "a window of a source");
   const uint32_t of_session = cache.member_tokens ? cache.member_tokens : tokens;
@@ -112,8 +114,8 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
     const uint32_t heads = heads_at_once(shape);
     constants.insert(constants.end(),
                      {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
-                      fused_rope ? fused_rope->rotary_dim : 0, parts > 1, static_cast<uint32_t>(cache.format),
-                      cache.member_tokens, sinks});
+                      fused_rope ? fused_rope->rotary_dim : 0, parts > 1, static_cast<uint32_t>(cache.format.keys),
+                      cache.member_tokens, sinks, static_cast<uint32_t>(cache.format.values)});
     // Without a fused rope the cache is not written, and must not seem to be.
     recorder.dispatch({shaders::attend_texel, constants},
                       {state, q, cache.keys, cache.values, y, bias, fused_rope ? fused_rope->rope_table : q,
@@ -123,10 +125,11 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
     // A lane has a position of a block of 128.
     constants.insert(constants.begin(), std::min(plan.reduce_threads, 128u));
     const uint32_t heads = heads_of_group(plan, shape);
-    constants.insert(constants.end(), {static_cast<uint32_t>(cache.format), parts > 1, fused_rope != nullptr,
-                                       fused_rope && fused_rope->pairs == Pairs::adjacent,
-                                       fused_rope ? fused_rope->rotary_dim : 0, cache.member_tokens, shape.head_dim,
-                                       heads, plan.block_tokens < 4 ? 1u : 4u, parts > 1 ? kMostParts : 1, sinks});
+    constants.insert(constants.end(),
+                     {static_cast<uint32_t>(cache.format.keys), parts > 1, fused_rope != nullptr,
+                      fused_rope && fused_rope->pairs == Pairs::adjacent, fused_rope ? fused_rope->rotary_dim : 0,
+                      cache.member_tokens, shape.head_dim, heads, plan.block_tokens < 4 ? 1u : 4u,
+                      parts > 1 ? kMostParts : 1, sinks, static_cast<uint32_t>(cache.format.values)});
     recorder.dispatch(
         {plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
         {state, q, cache.keys, cache.values, y, fused_rope ? fused_rope->rope_table : bias, scratch, sink}, push,

@@ -103,7 +103,7 @@ class Checks {
       for (const uint32_t tokens : {1u, kTokens}) add_product(format, tokens);
     for (const Format format : {Format::q8, Format::q4}) add_table(format);
     add_norm();
-    for (const Format cache : {Format::f16, Format::q8}) add_attention(cache);
+    for (const Format cache : {Format::f16, Format::q8, Format::q4}) add_attention(cache);
   }
   const std::vector<Check>& all() const { return checks_; }
 
@@ -273,7 +273,7 @@ class Checks {
       ops::rope(r, kHeads, rope.pairs, rope.rotary_dim, of.state, of.in, ropes, of.q, cache, tokens);
     };
     const ops::Attention scaled = {0.125f};
-    const double tolerance = format == Format::f16 ? 0.01 : 0.05;
+    const double tolerance = format == Format::f16 ? 0.01 : format == Format::q8 ? 0.05 : 0.15;
     checks_.push_back({std::string("attention of a prompt, ") + name(format),
                        [=](Recorder& r) {
                          rotate(r, prompt, kPrompt);

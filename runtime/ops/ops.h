@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "gpu/recorder.h"
 #include "ops/matrix.h"
@@ -165,13 +166,23 @@ void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, c
 void norm_rows(Recorder& recorder, const HeadShape& shape, const View& state, const View& weight, const View& qkv,
                float epsilon, uint32_t tokens);
 
+// The types of cached keys and values: f16, q8 (integers of 8 bits, 32 dimensions of a head to a scale) or q4 (of 4
+// bits, 32 dimensions to a scale and a minimum).
+struct CacheFormat {
+  CacheFormat(Format both = Format::f16) : keys(both), values(both) {}
+  CacheFormat(Format of_keys, Format of_values) : keys(of_keys), values(of_values) {}
+  bool operator==(const CacheFormat&) const = default;
+  Format keys, values;
+};
+std::string name(const CacheFormat& format);  // "q8", or "q8/q4": of keys and of values
+
 // A layer's cache: keys and values in `capacity` slots, a multiple of TILE_ROWS. A ring: position p is in slot
 // p % capacity, and overwrites position p - capacity.
 struct CacheView {
   View keys, values;
   uint32_t capacity;
-  Format format = Format::f16;  // or q8: integers of 8 bits, 32 dimensions of a head to a scale
-  View parts = {};              // scratch of attend, part_bytes() of it; zero when first used, and the same ever after
+  CacheFormat format = {};  // with keys of q4, rope rotates queries and keys once more (abi.h), so that both need it
+  View parts = {};          // scratch of attend, part_bytes() of it; zero when first used, and the same ever after
   // Not 0: the caches of several sessions lie side by side, for each layer first the keys of all, then the values of
   // all. A pass has this many tokens of each of some sessions, and in place of the state an abi::BatchMember of each.
   uint32_t member_tokens = 0;
@@ -229,7 +240,7 @@ struct FusedRope {
 };
 // True if attend can do the work of rope too. tokens: of a session.
 bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& attention, const FusedRope& fused_rope,
-                   Format cache, uint32_t tokens);
+                   const CacheFormat& cache, uint32_t tokens);
 // y[t] = softmax(q K^T * scale + bias) V per head.      q, y (tokens, stride_of(heads * head_dim))
 // fused_rope: rope is done first, for one token of a session; q is then qkv as rope has it.
 // The cache must hold the whole context, or window + tokens - 1 positions: from the first that the pass's first token

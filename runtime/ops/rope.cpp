@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
 #include "ops/support.h"
 
 #include "rope.spv.h"
@@ -6,26 +11,41 @@ namespace weft::ops {
 
 namespace {
 
-uint64_t q8_bytes(const HeadShape& shape, uint32_t capacity) {  // of keys or values
-  return uint64_t{shape.kv_heads} * capacity * Q8_SLOT_WORDS(shape.head_dim) * 4;
-}
-
 // True if rope.comp's variant for llvmpipe does such heads.
-bool by_texels(const Plan& plan, const HeadShape& shape, uint32_t rotary_dim, Format cache) {
+bool by_texels(const Plan& plan, const HeadShape& shape, uint32_t rotary_dim, const CacheFormat& cache) {
   return plan.texel_products && shape.head_dim % (cache == Format::f16 ? 8 : 2 * BLOCK) == 0 && rotary_dim > 0 &&
          rotary_dim % 16 == 0;
 }
 
+// Work items of rope.comp for a head's key or value.
+uint32_t items_of(Format format, bool key, uint32_t head_dim) {
+  const uint32_t code = static_cast<uint32_t>(format);
+  if (format == Format::f16) return key ? CACHE_WORDS(code, head_dim) * 4 : head_dim / 2;
+  return CACHE_SCALE_WORDS(code, head_dim);
+}
+
 }  // namespace
 
+std::string name(const CacheFormat& format) {
+  const std::string keys = name(format.keys);
+  return format.keys == format.values ? keys : keys + "/" + name(format.values);
+}
+
 uint64_t key_bytes(const HeadShape& shape, uint32_t capacity, Format format) {
-  if (format == Format::q8) return q8_bytes(shape, capacity);
-  return uint64_t{shape.kv_heads} * capacity * ceil_div(shape.head_dim, 8) * 16;
+  return uint64_t{shape.kv_heads} * capacity * CACHE_SLOT_WORDS(static_cast<uint32_t>(format), shape.head_dim) * 4;
 }
 
 uint64_t value_bytes(const HeadShape& shape, uint32_t capacity, Format format) {
-  if (format == Format::q8) return q8_bytes(shape, capacity);
+  if (format != Format::f16) return key_bytes(shape, capacity, format);
   return uint64_t{shape.kv_heads} * capacity * shape.head_dim * 2;
+}
+
+void require_cache(const HeadShape& shape, const CacheView& cache, const char* operation) {
+  for (const Format format : {cache.format.keys, cache.format.values})
+    require(std::ranges::find(kFormats, format) != std::end(kFormats), operation, "a cache of a native format");
+  require(cache.capacity % TILE_ROWS == 0, operation, "the cache is no whole number of tiles");
+  require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format.keys), operation, "keys");
+  require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format.values), operation, "values");
 }
 
 void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rotary_dim, const View& state,
@@ -33,28 +53,26 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
   const uint32_t query_dim = shape.heads * shape.head_dim, kv_dim = shape.kv_heads * shape.head_dim;
   const uint32_t in_stride = stride_of(query_dim + 2 * kv_dim), out_stride = stride_of(query_dim);
   require(shape.head_dim % 2 == 0 && rotary_dim % 2 == 0 && rotary_dim <= shape.head_dim, "rope", "odd head dimension");
-  require(cache.format == Format::f16 || cache.format == Format::q8, "rope", "the cache is neither f16 nor q8");
-  require(cache.capacity % TILE_ROWS == 0, "rope", "the cache is no whole number of tiles");
   require(!cache.tree || (tokens <= TREE_ROWS && cache.member_tokens == 0), "rope", "a tree of too many rows");
   require_bytes(qkv, uint64_t{tokens} * in_stride * 4, "rope", "qkv");
   require_bytes(q, uint64_t{tokens} * out_stride * 4, "rope", "q");
-  require_bytes(cache.keys, key_bytes(shape, cache.capacity, cache.format), "rope", "keys");
-  require_bytes(cache.values, value_bytes(shape, cache.capacity, cache.format), "rope", "values");
+  require_cache(shape, cache, "rope");
   const abi::RopePush push = {shape.heads,    shape.kv_heads, shape.head_dim,
                               in_stride,      out_stride,     static_cast<uint32_t>(pairs),
                               cache.capacity, rotary_dim};
+  const auto [keys, values] = cache.format;
+  std::vector<uint32_t> constants = {static_cast<uint32_t>(keys), cache.member_tokens, cache.tree,
+                                     static_cast<uint32_t>(values)};
   if (by_texels(recorder.device().plan(), shape, rotary_dim, cache.format)) {
-    return recorder.dispatch({shaders::rope_texel,
-                              {static_cast<uint32_t>(cache.format), cache.member_tokens, cache.tree, shape.head_dim,
-                               pairs == Pairs::adjacent}},
-                             {state, qkv, rope_table, q, cache.keys, cache.values}, push,
-                             {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
+    constants.insert(constants.end(), {shape.head_dim, pairs == Pairs::adjacent});
+    return recorder.dispatch({shaders::rope_texel, constants}, {state, qkv, rope_table, q, cache.keys, cache.values},
+                             push, {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
   }
-  const uint32_t of_kv = cache.format == Format::q8 ? 2 * Q8_SCALE_WORDS(shape.head_dim)
-                                                    : ceil_div(shape.head_dim, 8) * 4 + shape.head_dim / 2;
-  const uint32_t items = query_dim + shape.kv_heads * of_kv;
-  recorder.dispatch({shaders::rope, {static_cast<uint32_t>(cache.format), cache.member_tokens, cache.tree}},
-                    {state, qkv, rope_table, q, cache.keys, cache.values}, push, {ceil_div(items, 64), tokens});
+  const uint32_t of_query = keys == Format::q4 ? items_of(keys, true, shape.head_dim) : shape.head_dim;
+  const uint32_t of_kv = items_of(keys, true, shape.head_dim) + items_of(values, false, shape.head_dim);
+  const uint32_t items = shape.heads * of_query + shape.kv_heads * of_kv;
+  recorder.dispatch({shaders::rope, constants}, {state, qkv, rope_table, q, cache.keys, cache.values}, push,
+                    {ceil_div(items, 64), tokens});
 }
 
 }  // namespace weft::ops

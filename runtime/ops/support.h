@@ -24,4 +24,7 @@ inline void require_bytes(const View& view, uint64_t needed, const char* operati
         operation);
 }
 
+// Formats, capacity and bytes of a cache (rope.cpp).
+void require_cache(const HeadShape& shape, const CacheView& cache, const char* operation);
+
 }  // namespace weft::ops

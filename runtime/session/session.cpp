@@ -21,8 +21,8 @@ const Model& checked(const Model& model) {
 
 }  // namespace
 
-Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format, const StatePlace& place, Policy policy,
-                            Duty& duty)
+Session::OnDevice::OnDevice(const Model& model, uint32_t context, const ops::CacheFormat& format,
+                            const StatePlace& place, Policy policy, Duty& duty)
     : activations(model, model.device->plan().chunk_tokens),
       kept(model, context, format, place),
       step(model, context, context),
@@ -30,8 +30,8 @@ Session::OnDevice::OnDevice(const Model& model, uint32_t context, Format format,
       head(model, step),
       schedule({model, activations, step, kept.state(), 1, source ? &source->cache() : nullptr}, policy, duty) {}
 
-Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache, Policy policy,
-                 Duty* duty, StatePlace place)
+Session::Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, const ops::CacheFormat& cache,
+                 Policy policy, Duty* duty, StatePlace place)
     : model_(checked(model)),
       context_(context),
       policy_(policy),

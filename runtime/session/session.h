@@ -95,7 +95,7 @@ class Session {
 
   // stop_ids: at most MAX_STOP_IDS. The model must outlive the session. duty: the owner's limiter, which must outlive
   // the session; nullptr: the session's own. place: among sessions of the same model, context and type of cache.
-  Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, Format cache = Format::f16,
+  Session(const Model& model, uint32_t context, std::vector<uint32_t> stop_ids, const ops::CacheFormat& cache = {},
           Policy policy = Policy::throughput, Duty* duty = nullptr, StatePlace place = {});
   ~Session();
 
@@ -223,7 +223,8 @@ class Session {
 
  private:
   struct OnDevice {
-    OnDevice(const Model& model, uint32_t context, Format cache, const StatePlace& place, Policy policy, Duty& duty);
+    OnDevice(const Model& model, uint32_t context, const ops::CacheFormat& cache, const StatePlace& place,
+             Policy policy, Duty& duty);
     ActivationBuffers activations;
     KeptContext kept;  // before what else grows with the context: it checks the device's limit
     StepBuffers step;
@@ -269,7 +270,7 @@ class Session {
   const Model& model_;
   uint32_t context_;
   Policy policy_;
-  Format cache_format_;
+  ops::CacheFormat cache_format_;
   StatePlace place_;
   std::atomic<bool> cancelled_ = false;
   Duty own_duty_{cancelled_};

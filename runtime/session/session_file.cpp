@@ -150,7 +150,9 @@ SavedParts take_apart(std::span<const std::byte> file, const std::string& place)
 
 // Version of the cache's layout. 1 (the default: older files lack the key) has the scales of each q8 slot after its
 // values; 2 has them after the values of a tile.
-static uint64_t cache_layout(Format format) { return format == Format::q8 ? 2 : 1; }
+static uint64_t cache_layout(const ops::CacheFormat& format) {
+  return format.keys == Format::q8 || format.values == Format::q8 ? 2 : 1;
+}
 
 static std::string tied_text(const Weights& weights) { return weights.tied() ? "tied" : "untied"; }
 
@@ -247,7 +249,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
          "load the model with the same tie option");
   same("the adapter", document.contains("adapter") ? header.text("adapter") : "none",
        adapter_ ? hex(adapter_->fingerprint()) : "none", "set the adapter that it was saved with");
-  const Format format = cache_format_;
+  const ops::CacheFormat& format = cache_format_;
   same("a cache of type", header.text("cache"), name(format), "create the session with that type");
   const uint64_t layout = document.contains("cache_layout") ? header.integer("cache_layout", UINT32_MAX) : 1;
   same("a cache of layout", std::to_string(layout), std::to_string(cache_layout(format)),

@@ -10,5 +10,8 @@ float scale_of(uint word) {
 }
 #endif
 
+// A word of two halves: a scale, and a minimum above it.
+vec2 note_of(uint word) { return vec2(scale_of(word), scale_of(word >> 16)); }
+
 // Floats rounded to halves. zero: 0, which the compiler must not know: NVIDIA's takes the float of a half for the float that it was made of.
 vec2 rounded_to_halves(vec2 v, uint zero) { return unpackHalf2x16(packHalf2x16(v) ^ zero); }

@@ -58,10 +58,11 @@ class Json(unittest.TestCase):
 
     def test_type_of_the_cache(self):
         kv = {}
-        for wanted in ("f16", "q8"):
-            result = weft_json("generate", "-m", model("wide.gguf", "--head-dim", 64), "--prompt-ids", "1,5,9", "-n", 4, "--kv", wanted)
+        for wanted in ("--kv f16", "--kv q8", "--kv q4", "--kv-k q8 --kv-v q4", "--kv q8 --kv-v q4", "--kv-v q4"):
+            result = weft_json("generate", "-m", model("wide.gguf", "--head-dim", 64), "--prompt-ids", "1,5,9", "-n", 4, *wanted.split())
             kv[wanted] = result["device_bytes"]["kv"]
-        self.assertEqual(kv["q8"] * 32, kv["f16"] * 17)
+        # Bytes of 64 numbers, half of them of keys.
+        self.assertEqual([bytes * 128 / kv["--kv f16"] for bytes in kv.values()], [128, 68, 40, 54, 54, 84])
 
     def test_hugging_face_folder(self):
         result = weft_json("generate", "-m", model("folder", "--type", "f16", "--hf"), "-p", "hello", "-n", 3)

@@ -89,6 +89,7 @@ class Sessions(unittest.TestCase):
         refused("it was saved with a model of fingerprint", name=chatty())
         refused("it was saved with weights of type q8, here it is f16", "--type", "f16")
         refused("it was saved with a cache of type f16, here it is q8", "--kv", "q8")
+        refused("it was saved with a cache of type f16, here it is f16/q4", "--kv-v", "q4")
         refused("it was saved with a context of 2048, here it is 64", "--ctx", 64)
         other.write_bytes(file.read_bytes()[:-100])
         refused("the file was cut or damaged", path=other)

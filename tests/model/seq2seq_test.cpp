@@ -212,6 +212,14 @@ TEST_F(Seq2SeqSessionTest, KeepsKeysAndValuesAsQ8) {
   EXPECT_LT(divergence({want.begin(), want.end()}, session.logits()), 1e-3);
 }
 
+// The keys and values of the input are q8 then.
+TEST_F(Seq2SeqSessionTest, KeepsOnlyItsOwnKeysAndValuesAsQ4) {
+  Session full(*model_, kContext, {}), session(*model_, kContext, {}, Format::q4);
+  for (Session* each : {&full, &session}) each->prompt(goldens_[2].source, goldens_[2].greedy);
+  const std::vector<float> want = full.logits();
+  EXPECT_LT(divergence({want.begin(), want.end()}, session.logits()), 0.05);
+}
+
 TEST_F(Seq2SeqSessionTest, IsSavedAndRestored) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "session";

@@ -77,7 +77,7 @@ std::vector<uint32_t> go_on(Session& session, uint32_t count) {
 
 // Generates 40 tokens in one session; and the first 15 of them in one, the rest in another.
 void check_goes_on(const Model& model, const Sampling& sampling, uint32_t prompt, const std::filesystem::path& path,
-                   Format cache = Format::f16) {
+                   const ops::CacheFormat& cache = {}) {
   const std::vector<uint32_t> ids = some_ids(prompt, model.config.vocab);
   Session whole(model, 700, {}, cache), first(model, 700, {}, cache), second(model, 700, {}, cache);
   whole.set_sampling(sampling);
@@ -117,7 +117,8 @@ TEST_F(SessionFileTest, GoesOnAsOneNeverStopped) {
 }
 
 // A session continues from another session's computed context as if it had computed that itself.
-void check_prefix(const Model& model, uint32_t shared, uint32_t more, Format cache, uint32_t expected) {
+void check_prefix(const Model& model, uint32_t shared, uint32_t more, const ops::CacheFormat& cache,
+                  uint32_t expected) {
   const std::vector<uint32_t> ids = some_ids(shared + more, model.config.vocab);
   Session first(model, 700, {}, cache), second(model, 700, {}, cache), alone(model, 700, {}, cache);
   for (Session* session : {&first, &second, &alone}) session->set_sampling(greedy());
@@ -139,7 +140,7 @@ void check_prefix(const Model& model, uint32_t shared, uint32_t more, Format cac
 }
 
 TEST_F(SessionFileTest, APrefixIsCopied) {
-  for (const Format cache : {Format::f16, Format::q8})
+  for (const Format cache : {Format::f16, Format::q8, Format::q4})
     for (const uint32_t shared : {30u, 64u, 100u, 300u}) check_prefix(*model_, shared, 20, cache, shared);
   check_prefix(*model_, 40, 1, Format::f16, 40);
   // Positions that the ring of a layer with a window has lost cannot be copied.
@@ -156,7 +157,11 @@ TEST_F(SessionFileTest, APrefixIsCopied) {
   EXPECT_THROW(empty.copy_prefix(far), Error);
 }
 
-TEST_F(SessionFileTest, CachesOfQ8GoOnToo) { check_goes_on(*model_, greedy(), 110, path_, Format::q8); }
+TEST_F(SessionFileTest, RoundedCachesGoOnToo) {
+  check_goes_on(*model_, greedy(), 110, path_, Format::q8);
+  check_goes_on(*model_, greedy(), 110, path_, {Format::q4, Format::q4});
+  check_goes_on(*model_, greedy(), 300, path_, {Format::q8, Format::q4});
+}
 
 TEST_F(SessionFileTest, KeepsWhatIsInUse) {
   Session session(*model_, 512, {});
@@ -191,6 +196,8 @@ TEST_F(SessionFileTest, AnotherModelTypeOrContextIsRefused) {
   refused(shorter, Code::unsupported, "it was saved with a context of 256, here it is 255");
   Session of_q8(*model_, 256, {}, Format::q8);
   refused(of_q8, Code::unsupported, "it was saved with a cache of type f16, here it is q8");
+  Session of_both(*model_, 256, {}, {Format::q8, Format::q4});
+  refused(of_both, Code::unsupported, "it was saved with a cache of type f16, here it is q8/q4");
   const auto halves = load_model(open_device(), golden("gemma3"), Format::f16);
   Session of_halves(*halves, 256, {});
   refused(of_halves, Code::unsupported, "it was saved with weights of type q8, here it is f16");

@@ -61,12 +61,13 @@ struct Setting {
   const char* name;
   Sampling sampling = greedy();
   VocabHead head = {};
-  Format cache = Format::f16;
+  ops::CacheFormat cache = {};
   uint32_t logprobs = 0;
 };
 const Setting kSettings[] = {
     {"greedy"},
     {"q8", greedy(), {}, Format::q8},
+    {"q4", greedy(), {}, Format::q4},
     {"sampled", {.temperature = 0.8f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 3}},
     {"penalties",
      {.temperature = 1,

@@ -15,7 +15,7 @@ struct Case {
   ops::HeadShape shape;
   uint32_t rotary_dim;
   uint32_t tokens = 1;  // of each session
-  Format format = Format::f16;
+  ops::CacheFormat format = {};
   ops::Attention attention = {0.2f};
   uint32_t capacity = 512;
   bool fused = false;
@@ -48,8 +48,8 @@ class Inputs {
       table.insert(table.end(), {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))});
     }
     rope_table_ = upload(device, "rope_table", table);
-    keys_ = words(ops::key_bytes(s, c.capacity, c.format), random);
-    values_ = words(ops::value_bytes(s, c.capacity, c.format), random);
+    keys_ = words(ops::key_bytes(s, c.capacity, c.format.keys), random);
+    values_ = words(ops::value_bytes(s, c.capacity, c.format.values), random);
   }
 
   Result run(bool together) const {
@@ -72,7 +72,8 @@ class Inputs {
       return View(buffer).part(i * (buffer.bytes() / count), buffer.bytes() / count);
     };
     const std::string rope = texels(64) ? "rope texel, " : "rope, ";
-    const std::string attend = texels(16) ? "attend texel" : reduction("attend", device_->plan());
+    const std::string attend =
+        texels(c_.format == Format::q4 ? 64 : 16) ? "attend texel" : reduction("attend", device_->plan());
     run_op(device_, c_.fused ? attend : rope + attend, [&](Recorder& r) {
       if (together) {
         record(r, member_list, qkv_.buffer, q, y, {keys, values, c_.capacity, c_.format, parts, c_.tokens},
@@ -99,8 +100,8 @@ class Inputs {
     }
     return words;
   }
-  bool texels(uint32_t q8_dims) const {
-    return device_->plan().texel_products && c_.shape.head_dim % (c_.format == Format::f16 ? 8 : q8_dims) == 0;
+  bool texels(uint32_t block_dims) const {
+    return device_->plan().texel_products && c_.shape.head_dim % (c_.format == Format::f16 ? 8 : block_dims) == 0;
   }
   void record(Recorder& r, const View& state, const View& qkv, const View& q, const View& y,
               const ops::CacheView& cache, uint32_t tokens) const {
@@ -136,6 +137,7 @@ TEST_F(AttendMembersTest, AreAsEachByItself) {
     if (tuning.plain) continue;
     check(tuning, {.shape = {9, 3, 64}, .rotary_dim = 64, .tokens = 2});
     check(tuning, {.shape = {4, 2, 64}, .rotary_dim = 64, .format = Format::q8});
+    check(tuning, {.shape = {4, 2, 64}, .rotary_dim = 64, .tokens = 2, .format = Format::q4});
     check(tuning,
           {.shape = {3, 1, 256}, .rotary_dim = 256, .attention = {0.2f, 100, 30}, .capacity = 128, .fused = true});
     check(tuning, {.shape = {3, 3, 12}, .rotary_dim = 8, .tokens = 2, .attention = {0.2f, 0, 0, true}});

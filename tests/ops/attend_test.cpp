@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 
 #include "support/op_inputs.h"
 
@@ -24,7 +25,7 @@ struct Case {
   ops::AttentionMask mask = ops::AttentionMask::causal;
   uint32_t reach = 0;   // 0: no biases
   uint32_t source = 0;  // positions of an encoder's output
-  Format format = Format::f16;
+  ops::CacheFormat format = {};
   bool sinks = false;
   ops::QueryGrowth growth = {};
   uint32_t tree = 0;  // tree_of(), with `active` rows; 0: none
@@ -37,67 +38,96 @@ struct Cache {
   uint32_t capacity;
 };
 
-// The same in q8: bytes and scales at random.
-Cache make_q8_cache(const std::shared_ptr<Device>& device, const Case& c, uint32_t length, Random& random) {
-  const uint32_t d = c.shape.head_dim, kv_dim = c.shape.kv_heads * d, blocks = (d + 31) / 32, halves = (blocks + 1) / 2;
-  const uint32_t filled = (d + 15) / 16 * 16, row = filled + halves * 4;  // bytes
-  Cache cache = {reference::Rows(length, kv_dim), reference::Rows(length, kv_dim), {}, {}, 0};
-  cache.capacity = c.capacity ? c.capacity : (length + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
-  // Bytes cannot be NaN, scales can.
-  std::vector<uint8_t> keys(ops::key_bytes(c.shape, cache.capacity, c.format), 0x7e), values = keys;
-  for (uint32_t p = 0; p < length; ++p)
-    for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
-      const uint32_t slot = p % cache.capacity, r = slot % TILE_ROWS;
-      uint8_t* const tile = &keys[(size_t{head} * cache.capacity + slot - r) * row];
-      uint8_t* const value_tile = &values[(size_t{head} * cache.capacity + slot - r) * row];
-      for (uint32_t b = 0; b < blocks; ++b) {
-        const uint16_t key_scale = float_to_half(random.uniform(0.005f, 0.02f) * c.key_scale);
-        const uint16_t value_scale = float_to_half(random.uniform(0.005f, 0.02f));
-        std::memcpy(tile + TILE_ROWS * filled + place_in_keys(r, b / 2, halves) * 4 + b % 2 * 2, &key_scale, 2);
-        std::memcpy(value_tile + TILE_ROWS * filled + r * halves * 4 + b * 2, &value_scale, 2);
-        for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, filled); ++dim) {
-          const int key = dim < d ? static_cast<int>(random.below(255)) - 127 : 0;
-          const int content = dim < d ? static_cast<int>(random.below(255)) - 127 : 0;
-          tile[place_in_keys(r, dim / 16, filled / 16) * 16 + dim % 16] = static_cast<uint8_t>(key);
-          value_tile[r * filled + dim] = static_cast<uint8_t>(content);
-          if (dim >= d) continue;
-          cache.keys.row(p)[head * d + dim] = double{half_to_float(key_scale)} * key;
-          cache.values.row(p)[head * d + dim] = double{half_to_float(value_scale)} * content;
-        }
+// The keys or the values of a cache. Words are numbered in a slot; integers cannot be NaN, scales can.
+class Filler {
+ public:
+  Filler(const Case& c, bool keys, uint32_t capacity, uint32_t length, Random& random)
+      : c_(c), keys_(keys), capacity_(capacity), random_(random), rows_(length, c.shape.kv_heads * c.shape.head_dim) {
+    const Format format = keys ? c.format.keys : c.format.values;
+    bytes_.assign((keys ? ops::key_bytes : ops::value_bytes)(c.shape, capacity, format), 0x7e);
+    const uint32_t d = c.shape.head_dim, blocks = (d + 31) / 32;
+    words_ = format == Format::q4 ? blocks : format == Format::q8 ? (d + 15) / 16 : (d + 7) / 8;
+    scale_words_ = format == Format::q4 ? blocks : format == Format::q8 ? (blocks + 1) / 2 : 0;
+    for (uint32_t p = 0; p < length; ++p)
+      for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
+        if (format == Format::f16) fill_f16(p, head);
+        if (format == Format::q8) fill_q8(p, head);
+        if (format == Format::q4) fill_q4(p, head);
+      }
+  }
+  const reference::Rows& rows() const { return rows_; }
+  Buffer upload_to(const std::shared_ptr<Device>& device) const {
+    return upload(device, keys_ ? "keys" : "values", bytes_);
+  }
+
+ private:
+  double& number(uint32_t p, uint32_t head, uint32_t dim) { return rows_.row(p)[head * c_.shape.head_dim + dim]; }
+  uint8_t* tile(uint32_t p, uint32_t head) {
+    const uint32_t slot = p % capacity_;
+    return &bytes_[(size_t{head} * capacity_ + slot / TILE_ROWS * TILE_ROWS) * (words_ * 16 + scale_words_ * 4)];
+  }
+  size_t place(uint32_t p, uint32_t k, uint32_t count) const {
+    const uint32_t r = p % capacity_ % TILE_ROWS;
+    return keys_ ? place_in_keys(r, k, count) : size_t{r} * count + k;
+  }
+  uint8_t* word(uint32_t p, uint32_t head, uint32_t k) { return tile(p, head) + place(p, k, words_) * 16; }
+  uint8_t* scale(uint32_t p, uint32_t head, uint32_t k) {
+    return tile(p, head) + size_t{TILE_ROWS} * words_ * 16 + place(p, k, scale_words_) * 4;
+  }
+  float key_scale() const { return keys_ ? c_.key_scale : 1; }
+
+  void fill_f16(uint32_t p, uint32_t head) {
+    const uint32_t d = c_.shape.head_dim;
+    for (uint32_t i = 0; i < (keys_ ? words_ * 8 : d); ++i) {
+      const float drift = keys_ && i == 0 ? c_.drift * static_cast<float>(p) : 0;
+      const uint16_t half = i < d ? float_to_half(random_.normal() * key_scale() + drift) : 0;
+      // Values are not filled up to words.
+      uint8_t* const to =
+          keys_ ? word(p, head, i / 8) + i % 8 * 2 : &bytes_[((size_t{head} * capacity_ + p % capacity_) * d + i) * 2];
+      std::memcpy(to, &half, 2);
+      if (i < d) number(p, head, i) = half_to_float(half);
+    }
+  }
+  void fill_q8(uint32_t p, uint32_t head) {
+    const uint32_t d = c_.shape.head_dim;
+    for (uint32_t b = 0; b < (d + 31) / 32; ++b) {
+      const uint16_t half = float_to_half(random_.uniform(0.005f, 0.02f) * key_scale());
+      std::memcpy(scale(p, head, b / 2) + b % 2 * 2, &half, 2);
+      for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, words_ * 16); ++dim) {
+        const int byte = dim < d ? static_cast<int>(random_.below(255)) - 127 : 0;
+        word(p, head, dim / 16)[dim % 16] = static_cast<uint8_t>(byte);
+        if (dim < d) number(p, head, dim) = double{half_to_float(half)} * byte;
       }
     }
-  cache.key_buffer = upload(device, "keys", keys);
-  cache.value_buffer = upload(device, "values", values);
-  return cache;
-}
+  }
+  void fill_q4(uint32_t p, uint32_t head) {
+    for (uint32_t b = 0; b < words_; ++b) {
+      const uint16_t notes[] = {float_to_half(random_.uniform(0.05f, 0.2f) * key_scale()),
+                                float_to_half(random_.uniform(-2, 0.5f) * key_scale())};
+      std::memcpy(scale(p, head, b), notes, 4);
+      uint8_t* const block = word(p, head, b);
+      std::memset(block, 0, 16);
+      for (uint32_t i = 0; i < 32; ++i) {
+        const uint32_t integer = random_.below(16), dim = b * 32 + i;  // whatever fills a block counts nothing
+        block[i / 8 * 4 + i % 4] |= static_cast<uint8_t>(integer << (i / 4 % 2 * 4));
+        if (dim < c_.shape.head_dim)
+          number(p, head, dim) = double{half_to_float(notes[0])} * integer + half_to_float(notes[1]);
+      }
+    }
+  }
+
+  const Case& c_;
+  bool keys_;
+  uint32_t capacity_, words_, scale_words_;  // of a slot: words of 16 bytes, then of 4
+  Random& random_;
+  reference::Rows rows_;
+  std::vector<uint8_t> bytes_;
+};
 
 Cache make_cache(const std::shared_ptr<Device>& device, const Case& c, uint32_t length, Random& random) {
-  if (c.format == Format::q8) return make_q8_cache(device, c, length, random);
-  const uint32_t d = c.shape.head_dim, key_dims = (d + 7) / 8 * 8, kv_dim = c.shape.kv_heads * d;
-  Cache cache = {reference::Rows(length, kv_dim), reference::Rows(length, kv_dim), {}, {}, 0};
-  cache.capacity = c.capacity ? c.capacity : (length + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
-  constexpr uint16_t kNan = 0x7e00;
-  std::vector<uint16_t> keys(ops::key_bytes(c.shape, cache.capacity) / 2, kNan);
-  std::vector<uint16_t> values(ops::value_bytes(c.shape, cache.capacity) / 2, kNan);
-  for (uint32_t p = 0; p < length; ++p)
-    for (uint32_t head = 0; head < c.shape.kv_heads; ++head) {
-      const uint32_t slot = p % cache.capacity;
-      const size_t tile = (size_t{head} * cache.capacity + slot / TILE_ROWS * TILE_ROWS) * key_dims;
-      for (uint32_t i = 0; i < key_dims; ++i) {
-        const float drift = i == 0 ? c.drift * static_cast<float>(p) : 0;
-        const uint16_t half = i < d ? float_to_half(random.normal() * c.key_scale + drift) : 0;
-        keys[tile + place_in_keys(slot % TILE_ROWS, i / 8, key_dims / 8) * 8 + i % 8] = half;
-        if (i < d) cache.keys.row(p)[head * d + i] = half_to_float(half);
-      }
-      for (uint32_t i = 0; i < d; ++i) {
-        const uint16_t half = float_to_half(random.normal());
-        values[(size_t{head} * cache.capacity + slot) * d + i] = half;
-        cache.values.row(p)[head * d + i] = half_to_float(half);
-      }
-    }
-  cache.key_buffer = upload(device, "keys", keys);
-  cache.value_buffer = upload(device, "values", values);
-  return cache;
+  const uint32_t capacity = c.capacity ? c.capacity : (length + TILE_ROWS) / TILE_ROWS * TILE_ROWS;
+  const Filler keys(c, true, capacity, length, random), values(c, false, capacity, length, random);
+  return {keys.rows(), values.rows(), keys.upload_to(device), values.upload_to(device), capacity};
 }
 
 void check_attend(const Tuning& tuning, const Case& c) {
@@ -129,8 +159,11 @@ void check_attend(const Tuning& tuning, const Case& c) {
   std::fill(scratch.end() - static_cast<ptrdiff_t>(more_bytes ? (c.tokens + 3) * s.heads : 0), scratch.end(), 0.0f);
   const Buffer parts = upload(device, "parts", scratch);
   const float scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
+  const auto whole = [&](Format format, uint32_t q4) {
+    return s.head_dim % (format == Format::q4 ? q4 : format == Format::q8 ? 16 : 8) == 0;
+  };
   const bool texel =
-      device->plan().texel_products && s.head_dim <= 256 && s.head_dim % (c.format == Format::f16 ? 8 : 16) == 0;
+      device->plan().texel_products && s.head_dim <= 256 && whole(c.format.keys, 32) && whole(c.format.values, 64);
   std::string expected = texel ? "attend texel" : reduction("attend", device->plan());
   run_op(device, expected, [&](Recorder& recorder) {
     ops::Attention attention = {scale, c.window, c.soft_cap, c.alibi, c.mask, {}};
@@ -202,7 +235,7 @@ TEST_F(AttendTest, LengthsOverBlocksAndTiles) {
 TEST_F(AttendTest, DraftsThatAreTrees) {
   const uint32_t wide = tree_of({0, 0, 0, 1, 1, 2, 4}), comb = tree_of({0, 0, 2, 2, 4, 4, 6});
   for (const Tuning& tuning : {Tuning(), Tuning{.texel_products = false}, Tuning{.plain = true, .attend_span = 64}})
-    for (const Format format : {Format::f16, Format::q8})
+    for (const Format format : {Format::f16, Format::q8, Format::q4})
       for (const uint32_t pos : {0u, 61u, 126u, 300u})
         for (const uint32_t tree : {wide, comb}) {
           Case c = {{9, 3, 64}, pos, tree == wide ? 8u : 7u, 8};
@@ -368,6 +401,35 @@ TEST_F(AttendTest, CachesOfQ8) {
   Case alibi = q8({{3, 1, 48}, 300, 5, 16});
   alibi.alibi = true;
   check_attend({}, alibi);
+}
+
+TEST_F(AttendTest, CachesOfQ4) {
+  const auto with = [](const ops::CacheFormat& format, Case c) {
+    c.format = format;
+    return c;
+  };
+  const auto q4 = [&](const Case& c) { return with(Format::q4, c); };
+  const auto check_dims = [&](const Tuning& tuning, std::initializer_list<uint32_t> dims) {
+    for (const uint32_t dim : dims) {  // a pipeline each
+      check_attend(tuning, q4({{4, 2, dim}, 63, 5, 16}));
+      check_attend(tuning, q4({{4, 2, dim}, 300, 3, 16, 1, 0, 70}));  // a window
+    }
+  };
+  check_dims({}, {2u, 32u, 64u, 80u, 96u, 256u});
+  check_dims({.plain = true}, {2u, 80u});
+  for (const Tuning& tuning : reduction_tunings()) check_dims(tuning, {12u});
+  check_attend({.attend_span = 64}, q4({{4, 2, 128}, 700}));            // in parts
+  check_attend({}, q4({{4, 2, 80}, 1500, 16, 16, 1, 0, 300, 0, 320}));  // a ring
+  check_attend({}, q4({{4, 2, 64}, 700, 1, 1, 20}));                    // nearly one-hot
+  check_attend({}, q4({{4, 2, 64}, 300, 3, 16, 5, 0, 70, 50}));         // a soft-cap
+  Case sinks = q4({{3, 1, 64}, 300, 5, 16});
+  sinks.sinks = true;
+  check_attend({}, sinks);
+  // Keys and values of different types.
+  for (const Format keys : kFormats)
+    for (const Format values : kFormats)
+      if (keys != values)
+        for (const uint32_t dim : {12u, 64u}) check_attend({}, with({keys, values}, {{4, 2, dim}, 130}));
 }
 
 TEST_F(AttendTest, SoftCaps) {

@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -7,7 +9,7 @@ class FollowCacheTest : public GpuTest {};
 
 // What rope writes of the rows 1, 3 and 6 of a tree must come to lie where it writes them of a chain of these three,
 // and nothing else changes. Rope without a rotation, so that only places differ.
-void check(const ops::HeadShape& shape, Format format, uint32_t root, uint32_t capacity) {
+void check(const ops::HeadShape& shape, const ops::CacheFormat& format, uint32_t root, uint32_t capacity) {
   SCOPED_TRACE(std::to_string(shape.head_dim) + " dimensions, " + name(format) + ", after " + std::to_string(root));
   const auto device = open_device();
   const std::vector<uint32_t> path = {1, 3, 6};
@@ -20,8 +22,8 @@ void check(const ops::HeadShape& shape, Format format, uint32_t root, uint32_t c
   const Activations chain = make_activations(device, static_cast<uint32_t>(path.size()) + 1, few);
   const Buffer q(device, "q", uint64_t{TREE_ROWS} * stride_of(q_dim) * 4, Memory::device);
   const auto cache = [&](const char* label, uint64_t bytes) { return poisoned(device, label, bytes / 4); };
-  const uint64_t key_bytes = ops::key_bytes(shape, capacity, format),
-                 value_bytes = ops::value_bytes(shape, capacity, format);
+  const uint64_t key_bytes = ops::key_bytes(shape, capacity, format.keys),
+                 value_bytes = ops::value_bytes(shape, capacity, format.values);
   const Buffer keys = cache("keys", key_bytes), values = cache("values", value_bytes);
   const Buffer want_keys = cache("keys", key_bytes), want_values = cache("values", value_bytes);
   const Buffer state = make_state(device, root, root + TREE_ROWS, root + TREE_ROWS);
@@ -45,7 +47,8 @@ void check(const ops::HeadShape& shape, Format format, uint32_t root, uint32_t c
 }
 
 TEST_F(FollowCacheTest, ChosenRowsComeToTheirSlots) {
-  for (const Format format : {Format::f16, Format::q8})
+  for (const ops::CacheFormat& format : std::initializer_list<ops::CacheFormat>{
+           Format::f16, Format::q8, Format::q4, {Format::f16, Format::q4}, {Format::q4, Format::f16}})
     for (const uint32_t dim : {12u, 64u, 80u, 128u})
       for (const uint32_t root : {0u, 61u, 1021u}) check({4, 2, dim}, format, root, root == 1021 ? 128 : 192);
 }

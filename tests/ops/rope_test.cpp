@@ -16,7 +16,7 @@ struct Case {
   ops::Pairs pairs = ops::Pairs::halves;
   uint32_t pos = 0, active = 1, tokens = 1, context = 192;
   uint32_t slots = 0;  // of the cache; 0: one for every position
-  Format format = Format::f16;
+  ops::CacheFormat format = {};
   uint32_t tree = 0;  // tree_of(), with `active` rows; 0: none
 };
 
@@ -112,6 +112,47 @@ void expect_q8(const Case& c, const std::vector<uint8_t>& got, const reference::
     }
 }
 
+// The same of q4: within half a step of its block, whose numbers are 15 steps apart at most.
+void expect_q4(const Case& c, const std::vector<uint8_t>& got, const reference::Rows& want, uint32_t capacity,
+               bool keys, double error) {
+  const uint32_t d = c.shape.head_dim, blocks = (d + 31) / 32;
+  std::vector<bool> written(got.size());
+  const auto take = [&](size_t at) {
+    written[at] = true;
+    return got[at];
+  };
+  const auto half = [&](size_t at) {
+    const int low = take(at), high = take(at + 1);
+    return double{half_to_float(static_cast<uint16_t>(low + 256 * high))};
+  };
+  for (uint32_t t = 0; t < want.rows; ++t)
+    for (uint32_t head = 0; head < c.shape.kv_heads; ++head)
+      for (uint32_t b = 0; b < blocks; ++b) {
+        const uint32_t slot = (c.pos + t) % capacity, r = slot % TILE_ROWS;
+        const size_t tile = (size_t{head} * capacity + slot - r) * blocks * 20;
+        const size_t place = keys ? place_in_keys(r, b, blocks) : r * blocks + b;
+        const size_t note = tile + size_t{TILE_ROWS} * blocks * 16 + place * 4;
+        const double scale = half(note), minimum = half(note + 2);
+        double least = d < b * 32 + 32 ? 0 : 1e30, most = d < b * 32 + 32 ? 0 : -1e30;  // zeros fill a block up
+        for (uint32_t dim = b * 32; dim < std::min(b * 32 + 32, d); ++dim) {
+          least = std::min(least, want.row(t)[head * d + dim]);
+          most = std::max(most, want.row(t)[head * d + dim]);
+        }
+        const double off = std::abs(least) * 0x1p-10 + 0x1p-24 + error;  // of the minimum
+        const double step = (most - least + 2 * off) / 15 * (1 + 0x1p-10) + 0x1p-24;
+        for (uint32_t i = 0; i < 32; ++i) {
+          const int integer = take(tile + place * 16 + i / 8 * 4 + i % 4) >> (i / 4 % 2 * 4) & 15;
+          const uint32_t dim = b * 32 + i;
+          ASSERT_NEAR(scale * integer + minimum, dim < d ? want.row(t)[head * d + dim] : 0, step * 0.5001 + off)
+              << "token " << t << " head " << head << " dimension " << dim;
+        }
+      }
+  for (size_t i = 0; i < got.size(); ++i)
+    if (!written[i]) {
+      ASSERT_EQ(got[i], static_cast<uint8_t>(kPoison >> (i % 4 * 8))) << "[" << i << "] was written";
+    }
+}
+
 void check_rope(const Case& c) {
   const ops::HeadShape& s = c.shape;
   SCOPED_TRACE("heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " dim " +
@@ -127,8 +168,8 @@ void check_rope(const Case& c) {
   state.as<abi::StepState>()->tree = c.tree;
   const Buffer rope_table = upload(device, "rope_table", make_rope_table(c.context, c.rotary_dim));
   const Buffer q = poisoned(device, "q", uint64_t{c.tokens} * stride_of(q_dim));
-  const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity, c.format) / 4);
-  const Buffer values = poisoned(device, "values", ops::value_bytes(s, capacity, c.format) / 4);
+  const Buffer keys = poisoned(device, "keys", ops::key_bytes(s, capacity, c.format.keys) / 4);
+  const Buffer values = poisoned(device, "values", ops::value_bytes(s, capacity, c.format.values) / 4);
   const bool texel = device->plan().texel_products && s.head_dim % (c.format == Format::f16 ? 8 : 64) == 0 &&
                      c.rotary_dim % 16 == 0 && c.rotary_dim > 0;
   run_op(device, texel ? "rope texel" : "rope", [&](Recorder& recorder) {
@@ -150,18 +191,28 @@ void check_rope(const Case& c) {
       reference::rope(want_q.row(t).subspan(head * s.head_dim, s.head_dim), position, c.rotary_dim, kBase, pairs);
     for (uint32_t head = 0; head < s.kv_heads; ++head)
       reference::rope(want_k.row(t).subspan(head * s.head_dim, s.head_dim), position, c.rotary_dim, kBase, pairs);
+    if (c.format.keys != Format::q4) continue;
+    for (uint32_t head = 0; head < s.heads; ++head)
+      reference::rotate_blocks(want_q.row(t).subspan(head * s.head_dim, s.head_dim), KEY_SIGNS);
+    for (uint32_t head = 0; head < s.kv_heads; ++head)
+      reference::rotate_blocks(want_k.row(t).subspan(head * s.head_dim, s.head_dim), KEY_SIGNS);
   }
   // Two products with rounded cosines and sines, and a sum.
   const std::vector<double> expected = padded(want_q, c.tokens, stride_of(q_dim));
-  EXPECT_TRUE(
-      close_to(download_as<float>(device, q), expected, std::vector<double>(expected.size(), 4 * kRounding * largest)));
-  if (c.format == Format::q8) {
-    expect_q8(c, download_as<uint8_t>(device, keys), want_k, capacity, true, 4 * kRounding * largest);
-    return expect_q8(c, download_as<uint8_t>(device, values), want_v, capacity, false, 0);
-  }
+  // A block's rotation adds up 32 numbers in five steps, and divides by the square root of 32.
+  const double error = (c.format.keys == Format::q4 ? 50 : 4) * kRounding * largest;
+  EXPECT_TRUE(close_to(download_as<float>(device, q), expected, std::vector<double>(expected.size(), error)));
   const Caches caches = expected_caches(c, want_k, want_v, capacity);
-  expect_halves(download_as<uint16_t>(device, keys), caches.keys, largest);
-  expect_halves(download_as<uint16_t>(device, values), caches.values, 0);
+  const auto expect = [&](const Buffer& buffer, Format format, bool of_keys) {
+    const reference::Rows& want = of_keys ? want_k : want_v;
+    if (format == Format::q8)
+      return expect_q8(c, download_as<uint8_t>(device, buffer), want, capacity, of_keys, of_keys ? error : 0);
+    if (format == Format::q4)
+      return expect_q4(c, download_as<uint8_t>(device, buffer), want, capacity, of_keys, of_keys ? error : 0);
+    expect_halves(download_as<uint16_t>(device, buffer), of_keys ? caches.keys : caches.values, of_keys ? largest : 0);
+  };
+  expect(keys, c.format.keys, true);
+  expect(values, c.format.values, false);
 }
 
 TEST_F(RopeTest, HeadDimensionsAndGroups) {
@@ -199,9 +250,22 @@ TEST_F(RopeTest, CachesOfQ8) {
   }
 }
 
+TEST_F(RopeTest, CachesOfQ4) {
+  for (const uint32_t dim : {2u, 12u, 32u, 64u, 80u, 96u, 128u, 200u, 256u, 512u}) {
+    check_rope({{6, 2, dim}, dim, ops::Pairs::halves, 60, 5, 16, 192, 0, Format::q4});
+    check_rope({{3, 3, dim}, dim / 4 * 2, ops::Pairs::adjacent, 120, 1, 1, 192, 64, Format::q4});
+  }
+  check_rope({{4, 2, 64}, 0, ops::Pairs::halves, 60, 5, 16, 192, 0, Format::q4});  // keys without positions
+  for (const Format keys : kFormats)
+    for (const Format values : kFormats)
+      if (keys != values)
+        for (const uint32_t dim : {12u, 64u})
+          check_rope({{6, 2, dim}, dim, ops::Pairs::halves, 60, 5, 16, 192, 0, {keys, values}});
+}
+
 // A row's angle is that of its depth, its slot that of its number.
 TEST_F(RopeTest, DraftsThatAreTrees) {
-  for (const Format format : {Format::f16, Format::q8})
+  for (const Format format : {Format::f16, Format::q8, Format::q4})
     for (const uint32_t pos : {0u, 60u, 122u}) {
       check_rope({{6, 2, 64},
                   64,

@@ -14,4 +14,8 @@ double rope_angle(uint32_t position, uint32_t pair, uint32_t rotary_dim, double 
 // Turns one head (head_dim values) in place; dimensions from rotary_dim on stay as they are.
 void rope(std::span<double> head, uint32_t position, uint32_t rotary_dim, double base, Pairs pairs);
 
+// Turns the whole blocks of 32 of one head in place, as caches of q4 keep keys: signs (bit i of `signs`: dimension i of
+// a block changes its sign), then a Hadamard matrix.
+void rotate_blocks(std::span<double> head, uint32_t signs);
+
 }  // namespace weft::reference

@@ -55,6 +55,8 @@ TEST_F(CapiTest, NumbersThatNoEnumerationHas) {
   weft_session* session = nullptr;
   weft_session_options options = {64, none(WEFT_TYPE_FILE), WEFT_POLICY_THROUGHPUT};
   EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
+  options = {64, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT, none(WEFT_TYPE_FILE)};
+  EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
   options = {64, WEFT_TYPE_FILE, none(WEFT_POLICY_POLITE)};
   EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_set_grammar(session_, none(WEFT_GRAMMAR_NONE), "a", nullptr, nullptr), WEFT_INVALID_ARGUMENT);

@@ -97,7 +97,8 @@ TEST_F(CppTest, Probing) {
   ModelOptions options;
   options.device = "nothing is called this";
   EXPECT_EQ(probe("", 0, options).report.device, WEFT_NO_DEVICE);
-  EXPECT_THROW(probe("", 0, {}, {100, WEFT_TYPE_Q4, WEFT_POLICY_THROUGHPUT}), Failure);  // no cache is of this type
+  EXPECT_THROW(probe("", 0, {}, {100, static_cast<weft_type>(9), WEFT_POLICY_THROUGHPUT}),
+               Failure);  // no cache is of this type
 }
 
 TEST_F(CppTest, Texts) {

@@ -266,9 +266,12 @@ TEST_F(ProbeTest, WrongArguments) {
   weft_error error = {};
   EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, nullptr, nullptr, &error), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, &report, nullptr, nullptr), WEFT_OK);
-  weft_session_options session = {0, WEFT_TYPE_Q4, WEFT_POLICY_THROUGHPUT};
+  weft_session_options session = {0, static_cast<weft_type>(9), WEFT_POLICY_THROUGHPUT, WEFT_TYPE_FILE};
   EXPECT_EQ(weft_probe(nullptr, 0, nullptr, &session, &report, nullptr, &error), WEFT_INVALID_ARGUMENT);
   EXPECT_STREQ(error.place, "kv");
+  session = {0, WEFT_TYPE_Q4, WEFT_POLICY_THROUGHPUT, static_cast<weft_type>(9)};
+  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, &session, &report, nullptr, &error), WEFT_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.place, "kv_values");
 }
 
 }  // namespace

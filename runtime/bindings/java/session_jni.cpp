@@ -75,11 +75,12 @@ int on_row(void* user, const weft_lens_row* row) {
 
 }  // namespace
 
-NATIVE(jlong, sessionCreate)(JNIEnv* env, jclass, jlong model, jint context, jint kv, jint policy) {
+NATIVE(jlong, sessionCreate)(JNIEnv* env, jclass, jlong model, jint context, jint kv, jint kv_values, jint policy) {
   return guard(env, [&] {
     weft_session_options options = weft_session_options_default();
     options.context = static_cast<uint32_t>(context);
     options.kv = static_cast<weft_type>(kv);
+    options.kv_values = static_cast<weft_type>(kv_values);
     options.policy = static_cast<weft_policy>(policy);
     weft_session* session = nullptr;
     check(env,

@@ -106,12 +106,12 @@ static weft_model_options options_of(const Text& device, jint type, jint vocab_t
 
 NATIVE(jbyteArray, probe)
 (JNIEnv* env, jclass, jbyteArray path, jlong needed, jbyteArray device, jint type, jint vocab_type, jlong memory_budget,
- jboolean int8_inputs, jint tie, jint context, jint kv) {
+ jboolean int8_inputs, jint tie, jint context, jint kv, jint kv_values) {
   return guard(env, [&] {
     const Text file(env, path), name(env, device);
     const weft_model_options options = options_of(name, type, vocab_type, memory_budget, int8_inputs, tie);
     const weft_session_options session = {static_cast<uint32_t>(context), static_cast<weft_type>(kv),
-                                          WEFT_POLICY_THROUGHPUT};
+                                          WEFT_POLICY_THROUGHPUT, static_cast<weft_type>(kv_values)};
     weft_probe_report report = {};
     return take(env, [&](char** json, weft_error* error) {
       return weft_probe(file.get(), static_cast<uint64_t>(needed), &options, &session, &report, json, error);

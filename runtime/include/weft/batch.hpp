@@ -13,13 +13,8 @@ namespace weft::api {
 
 // Sessions as Session's constructor makes them, whose caches lie side by side, for batches; see
 // weft_session_create_group.
-inline std::vector<Session> make_session_group(const Model& model, std::size_t count, std::uint32_t context = 0,
-                                               weft_type kv = WEFT_TYPE_FILE,
-                                               weft_policy policy = WEFT_POLICY_THROUGHPUT) {
-  weft_session_options options = weft_session_options_default();
-  options.context = context;
-  options.kv = kv;
-  options.policy = policy;
+inline std::vector<Session> make_session_group(const Model& model, std::size_t count,
+                                               const weft_session_options& options) {
   std::vector<weft_session*> made(std::min<std::size_t>(count, WEFT_MAX_BATCH));  // more are refused
   std::vector<Session> sessions;
   sessions.reserve(made.size());  // what may fail for want of memory comes first
@@ -27,6 +22,12 @@ inline std::vector<Session> make_session_group(const Model& model, std::size_t c
       [&](weft_error* error) { return weft_session_create_group(model.get(), &options, made.data(), count, error); });
   for (weft_session* one : made) sessions.emplace_back(model, one);
   return sessions;
+}
+
+inline std::vector<Session> make_session_group(const Model& model, std::size_t count, std::uint32_t context = 0,
+                                               weft_type kv = WEFT_TYPE_FILE,
+                                               weft_policy policy = WEFT_POLICY_THROUGHPUT) {
+  return make_session_group(model, count, weft_session_options{context, kv, policy, WEFT_TYPE_FILE});
 }
 
 // A session that has ended.

@@ -383,16 +383,21 @@ typedef enum weft_policy WEFT_ENUM {
 } weft_policy;
 
 typedef struct weft_session_options {
-  uint32_t context;   /* tokens that the session can hold, 2 to max_context; 0: max_context, but at most 4096 */
-  weft_type kv;       /* of cached keys and values: WEFT_TYPE_F16 or WEFT_TYPE_Q8 (about half the memory);
-                         WEFT_TYPE_FILE: f16 */
+  uint32_t context; /* tokens that the session can hold, 2 to max_context; 0: max_context, but at most 4096 */
+  /* Type of cached keys and values; WEFT_TYPE_FILE: f16. WEFT_TYPE_Q8 takes about half the memory, WEFT_TYPE_Q4 less
+   * than a third. With Q4, keys lose more than values do: docs/measurements.md has how far answers move.
+   * Encoder-decoders keep what their encoder gave as Q8 then. */
+  weft_type kv;
   weft_policy policy; /* see above */
+  /* Type of cached values, if it is another one than that of keys; WEFT_TYPE_FILE: as kv says. */
+  weft_type kv_values;
 } weft_session_options;
 
-/* context 0, kv WEFT_TYPE_FILE, policy WEFT_POLICY_THROUGHPUT. */
+/* context 0, kv and kv_values WEFT_TYPE_FILE, policy WEFT_POLICY_THROUGHPUT. */
 WEFT_API weft_session_options weft_session_options_default(void);
 /* Creates a session with an empty context, the default sampling and the head "full". options NULL: the defaults.
- * WEFT_INVALID_ARGUMENT for an option outside its range; WEFT_UNSUPPORTED for a model that cannot generate (BERT). */
+ * WEFT_INVALID_ARGUMENT for an option outside its range; WEFT_UNSUPPORTED for a model that cannot generate (BERT), or
+ * whose keys cannot be Q4 (Hunyuan). */
 WEFT_API weft_status weft_session_create(const weft_model* model, const weft_session_options* options,
                                          weft_session** session, weft_error* error);
 /* Frees a session that no call uses. NULL is allowed. In the session's own callback it does nothing. */

@@ -359,11 +359,8 @@ class Session {
   // context: tokens it can hold; 0: the model's maximum, but at most 4096. kv: type of the cached keys and values.
   explicit Session(const Model& model, std::uint32_t context = 0, weft_type kv = WEFT_TYPE_FILE,
                    weft_policy policy = WEFT_POLICY_THROUGHPUT)
-      : vocab_size_(model.info().vocab_size) {
-    weft_session_options options = weft_session_options_default();
-    options.context = context;
-    options.kv = kv;
-    options.policy = policy;
+      : Session(model, weft_session_options{context, kv, policy, WEFT_TYPE_FILE}) {}
+  Session(const Model& model, const weft_session_options& options) : vocab_size_(model.info().vocab_size) {
     weft_session* session = nullptr;
     detail::check([&](weft_error* error) { return weft_session_create(model.get(), &options, &session, error); });
     handle_.reset(session);

@@ -19,13 +19,17 @@ ops::CacheView with_scratch(const LayerState& state, const ContextState& context
 }  // namespace
 
 AttentionState AttentionConfig::state(const Config& config, const StateSize& size) const {
+  if (config.layer_kind.norm_rotated && size.format.keys == Format::q4)
+    throw Error(Code::unsupported,
+                "the family '" + config.family + "' norms its queries after they are rotated: keys cannot be q4", "kv",
+                "keys of f16 or q8 and values of q4 are possible");
   const uint32_t context = size.context;
   const uint64_t needed = window ? std::min<uint64_t>(context, uint64_t{window} + size.pass_tokens - 1) : context;
   const uint32_t capacity = static_cast<uint32_t>(align_up(needed, TILE_ROWS));
   const ops::HeadShape& shape = config.shape_of(*this);
   AttentionState state = {{{}, {}, capacity, size.format, {}}, shape.kv_heads, window, source.has_value()};
-  state.cache.keys.bytes = ops::key_bytes(shape, capacity, size.format);
-  state.cache.values.bytes = ops::value_bytes(shape, capacity, size.format);
+  state.cache.keys.bytes = ops::key_bytes(shape, capacity, size.format.keys);
+  state.cache.values.bytes = ops::value_bytes(shape, capacity, size.format.values);
   state.scratch_bytes = ops::part_bytes(size.plan, shape, capacity, size.pass_tokens);
   const uint64_t largest = std::max(state.cache.keys.bytes, state.cache.values.bytes);
   if (largest > size.plan.slice_bytes)

@@ -125,7 +125,7 @@ final class SessionTests extends Fixture {
       });
       same(TIMER, timer(session)); // nothing stayed
     }
-    try (Session session = model.session(new SessionOptions().context(16).kv(NumberType.Q8).polite(true))) {
+    try (Session session = model.session(new SessionOptions().context(16).kv(NumberType.Q8).kvValues(NumberType.Q4).polite(true))) {
       same(StopReason.CONTEXT, session.generate(model.tokenize("set a timer"), greedy().ignoreStopTokens(true), null).stop());
       same(16, session.ids().length);
       same("WEFT_CONTEXT_FULL", thrown(WeftException.class, () -> session.prompt(new int[40])).code());

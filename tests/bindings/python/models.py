@@ -90,7 +90,7 @@ class Models(WithPocket):
         about, info = found["model"], self.model.info
         self.assertEqual((about["context"], about["vocab_bytes"], about["layer_bytes"]), (100, info.vocab_bytes, info.layer_bytes))
         self.assertEqual(found["needed_bytes"], info.vocab_bytes + info.layer_bytes + about["session_bytes"] + 1000)
-        self.assertEqual(weft.probe("", context=100, kv="q8")["model"]["family"], "llama")
+        self.assertEqual(weft.probe("", context=100, kv="q8", kv_values="q4")["model"]["family"], "llama")
         self.assertLess(weft.probe("", context=100, type="q4")["needed_bytes"], found["needed_bytes"] - 1000)
         self.assertIsNone(weft.probe()["fits"])
         self.assertEqual(weft.probe(FOLDER / "none.gguf")["model"]["error"]["code"], "WEFT_NOT_FOUND")
@@ -235,7 +235,7 @@ class Models(WithPocket):
 
 class OtherModels(unittest.TestCase):
     def test_a_tiny_model(self):
-        with weft.Model(chatty(), type="q8") as model, model.session(temperature=0, max_tokens=8, kv="q8", policy="polite") as session:
+        with weft.Model(chatty(), type="q8") as model, model.session(temperature=0, max_tokens=8, kv="q8", kv_values="q4", policy="polite") as session:
             self.assertEqual(model.info.type, "q8")
             answer = session.chat("hello")
             answer.text()

@@ -35,7 +35,7 @@ final class Native {
 
   static native byte[] probe(
       byte[] path, long needed, byte[] device, int type, int vocabType, long memoryBudget, boolean int8Inputs, int tie,
-      int context, int kv);
+      int context, int kv, int kvValues);
 
   static native long modelLoad(
       byte[] path, int descriptor, long offset, long length, ByteBuffer memory, byte[] device, int type, int vocabType,
@@ -101,7 +101,7 @@ final class Native {
 
   static native void adapterFree(long adapter);
 
-  static native long sessionCreate(long model, int context, int kv, int policy);
+  static native long sessionCreate(long model, int context, int kv, int kvValues, int policy);
 
   static native void sessionFree(long session);
 

@@ -40,7 +40,9 @@ public final class Session implements ModelUser {
     ModelInfo info = model.info();
     vocabSize = info.vocabSize();
     width = info.width();
-    handle = model.create(this, m -> Native.sessionCreate(m, o.context, o.kv.ordinal(), o.polite ? 1 : 0));
+    handle =
+        model.create(
+            this, m -> Native.sessionCreate(m, o.context, o.kv.ordinal(), o.kvValues.ordinal(), o.polite ? 1 : 0));
   }
 
   /**

@@ -3,7 +3,7 @@ package weft;
 /** How a session is made; weft_session_options of weft.h says more. Each method sets an option and returns this. */
 public final class SessionOptions {
   int context;
-  NumberType kv = NumberType.FILE;
+  NumberType kv = NumberType.FILE, kvValues = NumberType.FILE;
   boolean polite;
 
   /** Tokens that the session can hold; 0: the model's maximum, but at most 4096. */
@@ -13,9 +13,15 @@ public final class SessionOptions {
     return this;
   }
 
-  /** Type of cached keys and values: F16 or Q8; FILE: F16. */
+  /** Type of cached keys and values: F16, Q8 or Q4; FILE: F16. */
   public SessionOptions kv(NumberType value) {
     kv = value;
+    return this;
+  }
+
+  /** Type of cached values, if it is another one than that of keys; FILE: as kv says. */
+  public SessionOptions kvValues(NumberType value) {
+    kvValues = value;
     return this;
   }
 

@@ -59,7 +59,8 @@ public final class Weft {
     return Native.text(
         Native.probe(
             Native.bytes(path), bytes, Native.bytes(o.device), o.type.ordinal(), o.vocabType.ordinal(), o.memoryBudget,
-            o.int8Inputs, o.tie ? 0 : 1, session.context, session.kv.ordinal()));
+            o.int8Inputs, o.tie ? 0 : 1, session.context, session.kv.ordinal(),
+            session.kvValues.ordinal()));
   }
 
   /** The version of libweft. */

@@ -120,6 +120,7 @@ class weft_session_options(ctypes.Structure):
         ("context", ctypes.c_uint32),
         ("kv", ctypes.c_int),
         ("policy", ctypes.c_int),
+        ("kv_values", ctypes.c_int),
     ]
 
 

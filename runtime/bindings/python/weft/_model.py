@@ -82,15 +82,16 @@ def probe(
     bytes: int = 0,
     context: int = 0,
     kv: TypeName = "file",
+    kv_values: TypeName = "file",
     **load: Unpack[LoadOptions],
 ) -> dict[str, Any]:
     """Which device would be used, why not the others, and whether a model fits there; loads nothing.
 
     path: a GGUF file or a Hugging Face folder; "": the model that comes with the package; None: none. bytes: device
-    memory that is needed besides. context and kv: of a session. What is missing is an answer: weft_probe of
+    memory that is needed besides. context, kv and kv_values: of a session. What is missing is an answer: weft_probe of
     weft/probe.h lists the keys.
     """
-    session = _c.weft_session_options(context, choose(_c.weft_type, kv), 0)
+    session = _c.weft_session_options(context, choose(_c.weft_type, kv), 0, choose(_c.weft_type, kv_values))
     file = None if path is None else os.fsencode(path)
     report = _c.weft_probe_report()
     result: dict[str, Any] = json.loads(

@@ -61,10 +61,11 @@ class Settings(TypedDict, total=False):
 
 
 class SessionOptions(Settings, total=False):
-    """What Session takes by keyword; the first three are weft_session_options of weft.h."""
+    """What Session takes by keyword; the first four are weft_session_options of weft.h."""
 
     context: int  # tokens; 0: the model's maximum, but at most 4096
-    kv: Literal["file", "f16", "q8"]  # type of cached keys and values
+    kv: Literal["file", "f16", "q8", "q4"]  # type of cached keys and values
+    kv_values: Literal["file", "f16", "q8", "q4"]  # type of cached values, if it is another one than that of keys
     policy: Literal["throughput", "polite"]  # polite: leaves the device to others in between
 
 
@@ -218,7 +219,7 @@ def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
 class Session(ModelUser):
     """A conversation with a model: its context, and what is computed of it.
 
-    context, kv and policy are weft_session_options of weft.h; the other options are Settings. messages is what chat()
+    context, kv, kv_values and policy are weft_session_options of weft.h; the other options are Settings. messages is what chat()
     has heard and said; it may be changed between calls.
 
     Calls from several threads take turns. While it generates, a call that would change it is a RuntimeError; statistics,
@@ -230,6 +231,7 @@ class Session(ModelUser):
         c = library.weft_session_options_default()
         fill(c, {"context": given.pop("context", 0)})
         c.kv = choose(_c.weft_type, given.pop("kv", "file"))
+        c.kv_values = choose(_c.weft_type, given.pop("kv_values", "file"))
         c.policy = choose(_c.weft_policy, given.pop("policy", "throughput"))
         self._settings = _copied(given)
         self._running: Lockstep[Token, None] | None = None
