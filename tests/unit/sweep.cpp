@@ -249,7 +249,7 @@ class Application {
   }
   weft_status convert() {
     weft_convert_options options = weft_convert_options_default();
-    options.type = WEFT_TYPE_Q4;
+    options.type = WEFT_FILE_TYPE_Q4_1;
     options.replace = 1;
     const std::filesystem::path to = folder_ / "converted.gguf";
     const weft_status status = weft_convert((folder_ / "m.gguf").c_str(), to.c_str(), &options, nullptr, &error);
