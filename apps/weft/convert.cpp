@@ -1,7 +1,5 @@
 // weft convert: a model as a GGUF file of another type.
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -11,6 +9,7 @@
 #include <weft/convert.hpp>
 
 #include "common.h"
+#include "interrupts.h"
 #include "progress_bar.h"
 #include "suggest.h"
 
@@ -58,25 +57,12 @@ CLI::Validator file_type_name() {
   return CLI::Validator(validate, "", "file type");
 }
 
-// Ctrl-C ends the work at the next piece, so that what was written so far goes away.
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-extern "C" void on_convert_interrupt(int) { interrupted = true; }
-
-void handle_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = on_convert_interrupt;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
-}
-
 void convert(const ConvertArgs& args) {
   std::error_code ignored;
   if (!args.force && std::filesystem::exists(std::filesystem::symlink_status(args.out, ignored)))
     throw UsageError("OUT", "\"" + args.out + "\" is there already", "--force replaces it");
   const std::string in = model_path(args.in);
-  handle_interrupts();
+  note_interrupts();
   Json report;
   {
     ProgressBar bar("converting " + std::filesystem::path(in).filename().string());
@@ -87,7 +73,7 @@ void convert(const ConvertArgs& args) {
     options.replace = args.force;
     options.progress = [&bar](float done) {
       bar.update(done);
-      return !interrupted.load();
+      return !was_interrupted();
     };
     report = Json::parse(api::convert(in, args.out, options));
   }
@@ -126,7 +112,8 @@ void add_convert(CLI::App& app) {
   command
       ->add_option("--imatrix", args->imatrix,
                    "importance matrix: which columns of a matrix matter most; not for f16, q8_0 and q4_1")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(CLI::Validator([](const std::string& path) { return path.empty() ? "must not be empty" : ""; }, ""));
   command->add_flag("--force", args->force, "replace OUT if it exists");
   add_json_option(command, args->json);
   command->footer(

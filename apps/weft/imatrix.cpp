@@ -4,6 +4,7 @@
 #include <weft/importance.hpp>
 
 #include "common.h"
+#include "interrupts.h"
 #include "progress_bar.h"
 
 namespace weft::cli {
@@ -16,12 +17,25 @@ struct ImatrixArgs {
   bool force = false, json = false;
 };
 
+// TEXT, whole: the library reads up to a zero byte.
+std::string text_to_measure(const std::string& path) {
+  const std::string place = "TEXT " + path;
+  try {
+    std::string text = read_text(path);
+    require_utf8(place, text);
+    return text;
+  } catch (const api::Failure& error) {
+    throw api::Failure(error.status(), error.sentence(), place, error.hint());  // read_text names -f
+  }
+}
+
 void imatrix(const ImatrixArgs& args) {
   std::error_code ignored;
   if (!args.force && std::filesystem::exists(std::filesystem::symlink_status(args.out, ignored)))
     throw UsageError("-o", "\"" + args.out + "\" is there already", "--force replaces it");
-  const std::string text = read_text(args.text);
+  const std::string text = text_to_measure(args.text);
   const api::Model model = load_model(args.model);
+  note_interrupts();
   std::uint64_t tokens = 0;
   {
     ProgressBar bar("measuring");
@@ -31,7 +45,7 @@ void imatrix(const ImatrixArgs& args) {
     options.replace = args.force;
     options.progress = [&bar](float done) {
       bar.update(done);
-      return true;
+      return !was_interrupted();
     };
     tokens = api::measure_importance(model, text, args.out, options);
   }

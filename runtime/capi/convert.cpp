@@ -58,6 +58,7 @@ weft_status weft_convert(const char* in, const char* out, const weft_convert_opt
     ConvertOptions wanted = {.type = need_file_type(chosen.type, "type"), .replace = chosen.replace != 0};
     if (chosen.vocab_type != WEFT_FILE_TYPE_DEFAULT)
       wanted.vocab_type = need_file_type(chosen.vocab_type, "vocab_type");
+    require(!chosen.importance || *chosen.importance, "importance", "the path is empty");
     if (chosen.importance) wanted.importance = chosen.importance;
     const auto tensors = convert(in, out, wanted, [&](float done) {
       if (chosen.progress && chosen.progress(chosen.user, std::clamp(done, 0.0f, 1.0f)) != 0)

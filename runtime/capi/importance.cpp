@@ -2,7 +2,10 @@
 #include "weft/importance.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/file.h"
@@ -15,13 +18,22 @@ using namespace weft::capi;
 
 static constexpr uint32_t kPartTokens = 512;
 
-// Parts of a text, each with the first token that texts have.
-static std::vector<std::vector<uint32_t>> parts_of(const weft_model& model, const char* text, uint32_t part_tokens) {
+// Tokens of a part, at most: a context has room for one more.
+static uint32_t most_tokens(const weft_model& model, uint32_t part_tokens) {
+  const uint32_t context = model.model.config.context;
+  if (context < 3)
+    throw Error(Code::unsupported, "its context has " + std::to_string(context) + " tokens, measuring needs 3 or more",
+                "model");
+  return std::min(part_tokens, context - 1);
+}
+
+// Parts of a text, each of `most` tokens (2 or more) with the first token that texts have.
+static std::vector<std::vector<uint32_t>> parts_of(const weft_model& model, const char* text, uint32_t most) {
   const Tokenizer& tokenizer = model.tokenizer;
   const std::vector<uint32_t> ids = tokenizer.encode(text, Tokenizer::Special::plain);
   if (ids.empty()) throw Error(Code::invalid_argument, "it has no tokens", "text");
   const bool begins = tokenizer.add_bos() && tokenizer.bos();
-  const size_t most = std::min<size_t>(part_tokens, model.model.config.context - 1), own = most - (begins ? 1 : 0);
+  const size_t own = most - (begins ? 1 : 0);
   std::vector<std::vector<uint32_t>> parts;
   for (size_t first = 0; first < ids.size(); first += own) {
     std::vector<uint32_t>& part = parts.emplace_back();
@@ -41,10 +53,13 @@ weft_status weft_measure_importance(const weft_model* model, const char* text, c
     const weft_importance_options chosen = options ? *options : weft_importance_options_default();
     const uint32_t part_tokens = chosen.part_tokens == 0 ? kPartTokens : chosen.part_tokens;
     require(part_tokens >= 2, "part_tokens", "it is 1, a part has 2 tokens or more");
-    if (!chosen.replace && std::filesystem::exists(std::filesystem::symlink_status(out)))
+    std::error_code ignored;
+    if (!chosen.replace && std::filesystem::exists(std::filesystem::symlink_status(out, ignored)))
       throw Error(Code::invalid_argument, "the file is there already", out,
                   "choose another name, or ask for it to be replaced");
-    const std::vector<std::vector<uint32_t>> parts = parts_of(*model, text, part_tokens);
+    AtomicFile file(out);  // before measuring, which takes long
+    const uint32_t most = most_tokens(*model, part_tokens);
+    const std::vector<std::vector<uint32_t>> parts = parts_of(*model, text, most);
     const std::vector<std::span<const uint32_t>> spans(parts.begin(), parts.end());
     const auto progress = [&](float done) {
       if (chosen.progress && chosen.progress(chosen.user, std::clamp(done, 0.0f, 1.0f)) != 0)
@@ -52,9 +67,9 @@ weft_status weft_measure_importance(const weft_model* model, const char* text, c
     };
     const std::vector<SquaredInputs> inputs =
         with_weights(*model, [&] { return squared_inputs(model->model, model->loaded_from.file(), spans, progress); });
-    AtomicFile file(out);
+    if (inputs.empty()) throw Error(Code::unsupported, "it has no products that are measured", "model");
     const std::string bytes =
-        importance_file(inputs, chosen.name ? chosen.name : "text", static_cast<uint32_t>(parts.size()), part_tokens);
+        importance_file(inputs, chosen.name ? chosen.name : "text", static_cast<uint32_t>(parts.size()), most);
     file.write(std::as_bytes(std::span(bytes)));
     file.commit();
     if (tokens) *tokens = inputs.front().tokens;

@@ -1,6 +1,8 @@
 #include "convert/convert.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -19,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kEmbedding[] = "token_embd.weight", kOutput[] = "output.weight";
 constexpr uint32_t kQuantizationVersion = 2;  // ggml's GGML_QNT_VERSION: of which time the blocks are
 
 // What all tensors' types depend on.
@@ -29,7 +32,7 @@ struct Whole {
   explicit Whole(const std::vector<ConvertTensor>& tensors) {
     for (const ConvertTensor& tensor : tensors) {
       if (const auto layer = layer_of(tensor.name)) layers = std::max(layers, *layer + 1);
-      if (tensor.name == "output.weight") tied = false;
+      if (tensor.name == kOutput) tied = false;
     }
   }
 };
@@ -87,7 +90,7 @@ void copy_keys(GgufWriter& writer, const ModelFile& model) {
 // A GGUF file's tensors as they are. If its two vocabulary tables are one (model/tied_tables.h), that one, under the
 // name that a shared table has: two that were rounded to one type would no longer be recognised.
 std::vector<ConvertTensor> tensors_of(const ModelFile& model) {
-  const TensorView *const embedding = model.find("token_embd.weight"), *const output = model.find("output.weight");
+  const TensorView *const embedding = model.find(kEmbedding), *const output = model.find(kOutput);
   const bool two = embedding && output && embedding->shape.size() == 2 && embedding->shape == output->shape;
   const VocabularyTables tables = two ? choose_tables({embedding, output}, true, [](uint64_t) {}) : VocabularyTables();
   std::vector<ConvertTensor> tensors;
@@ -99,21 +102,33 @@ std::vector<ConvertTensor> tensors_of(const ModelFile& model) {
   return tensors;
 }
 
-// The importance matrix of a file, which must be this model's; without a path an empty one.
+// The importance matrix of a file, which must be this model's; without a path an empty one. If the new file has one
+// vocabulary table (tensors_of), the factors of output.weight are for that one.
 Importance importance_for(const fs::path& path, const std::vector<ConvertTensor>& tensors) {
   if (path.empty()) return {};
   Importance importance = read_importance(path);
+  std::unordered_map<std::string_view, const ConvertTensor*> by_name;
+  for (const ConvertTensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
+  const bool shared = !by_name.contains(kOutput);
+  if (const auto embedding = by_name.find(kEmbedding); shared && embedding != by_name.end())
+    by_name.emplace(kOutput, embedding->second);
   for (const auto& [name, own] : importance.tensors) {
     const std::string place = path.string() + ", tensor " + printable(name);
     const char* const hint = "an importance matrix fits the model that it was measured with, and no other";
-    const auto at = std::ranges::find(tensors, name, &ConvertTensor::name);
-    if (at == tensors.end()) throw Error(Code::invalid_argument, "the model has no such tensor", place, hint);
-    const uint64_t matrices = at->shape.size() > 2 ? at->shape[0] : 1, wanted = matrices * at->columns();
-    if (own.factors.size() != wanted && own.factors.size() != at->columns())
+    const auto at = by_name.find(name);
+    if (at == by_name.end()) throw Error(Code::invalid_argument, "the model has no such tensor", place, hint);
+    const ConvertTensor& tensor = *at->second;
+    const uint64_t matrices = tensor.shape.size() > 2 ? tensor.shape[0] : 1, wanted = matrices * tensor.columns();
+    if (own.factors.size() != wanted && own.factors.size() != tensor.columns())
       throw Error(Code::invalid_argument,
                   "it has numbers for " + std::to_string(own.factors.size()) + " columns, the model's tensor has " +
                       std::to_string(wanted),
                   place, hint);
+  }
+  if (!shared) return importance;
+  if (auto logits = importance.tensors.extract(kOutput)) {
+    logits.key() = kEmbedding;
+    importance.tensors.insert(std::move(logits));
   }
   return importance;
 }
@@ -157,7 +172,8 @@ std::vector<ConvertedTensor> convert(const fs::path& in, const fs::path& out, co
   for (const ConvertTensor& tensor : tensors) {
     const DType type = type_of(tensor, options, whole);
     const uint64_t bytes = bytes_for(type, tensor.shape);
-    const bool weighted = is_rounded_by_search(type) && importance.find(tensor.name);
+    const bool copied = std::ranges::all_of(tensor.sources, [&](auto* source) { return is_copied(*source, type); });
+    const bool weighted = is_rounded_by_search(type) && !copied && importance.find(tensor.name);
     result.push_back({tensor.name, tensor.shape, type_name(*tensor.sources[0]), type, bytes, weighted, {}});
     writer.tensor(tensor.name, tensor.shape, ggml_type(type), bytes);
     total += bytes + writer.padding(bytes);

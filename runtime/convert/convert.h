@@ -37,9 +37,11 @@ struct ConvertedTensor {
 // what llama.cpp wants so become F32; matrices whose rows are no whole blocks get another type (fitting_type). Rounding
 // to F16, Q8_0 and Q4_1 is the device's (format/packed_row.h): the new file runs as the old one does on a device of
 // this type. Rounding to the others is that of convert/rounding/; a tensor that has the type already stays as it is.
+// Numbers that are not finite are refused, and those above 65504 that are rounded to blocks or to F16.
 //
 // An importance matrix is refused with Error(invalid_argument), naming file and tensor, if it has a tensor that the
 // model lacks or that has other columns: it is another model's. Tensors that it lacks are rounded without it.
+// If the new file has one vocabulary table, the factors of output.weight are for that one.
 //
 // A safetensors file of published Medusa heads becomes a file of these heads (convert/medusa.h).
 //

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <mutex>
 
 #include "base/all_cores.h"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 constexpr uint64_t kWorthThreads = uint64_t{1} << 16;  // elements
-constexpr float kMostHalf = 65504;
+constexpr float kMostHalf = 65504, kMostFloat = std::numeric_limits<float>::max();
 
 // A folder's numbers have no blocks: an element is a whole number of bytes.
 std::vector<std::byte> with_tiled_columns(const ConvertTensor& tensor, const TensorView& source) {
@@ -91,13 +92,14 @@ class RowWriter {
     std::memcpy(out, floats_.data(), floats_.size() * sizeof(float));
   }
 
-  // Blocks of the same type stay as they are.
+  // Blocks of the same type stay as they are; their numbers need only be finite.
   void write_searched(const TensorView& view, uint64_t from, uint64_t row, std::byte* out) {
     const uint64_t columns = source_.columns, bytes = columns / block_elements(type_) * block_bytes(type_);
     to_float(view, from * columns, floats_);
+    const bool copied = is_copied(view, type_);
     for (uint64_t i = 0; i < columns; ++i)
-      if (!(std::abs(floats_[i]) <= kMostHalf)) refuse(view, from, i);
-    if (view.dtype == type_ && !view.rows) {
+      if (!(std::abs(floats_[i]) <= (copied ? kMostFloat : kMostHalf))) refuse(view, from, i);
+    if (copied) {
       std::memcpy(out, &view.bytes[from * bytes], bytes);
       return;
     }
@@ -110,9 +112,10 @@ class RowWriter {
   }
 
   [[noreturn]] void refuse(const TensorView& view, uint64_t row, uint64_t column) const {
-    throw Error(Code::unsupported,
-                "element (" + std::to_string(view.first_row + row) + ", " + std::to_string(column) + ") is " +
-                    std::to_string(floats_[column]) + ", f16 holds finite values up to 65504",
+    const std::string element = "element (" + std::to_string(view.first_row + row) + ", " + std::to_string(column) +
+                                ") is " + std::to_string(floats_[column]);
+    const bool finite = is_copied(view, type_);
+    throw Error(Code::unsupported, element + (finite ? ", not finite" : ", f16 holds finite values up to 65504"),
                 "tensor " + printable(view.name));
   }
 

@@ -11,6 +11,9 @@
 
 namespace weft {
 
+// True if blocks of a type that is rounded by search stay as they are: the tensor has them already.
+inline bool is_copied(const TensorView& tensor, DType type) { return tensor.dtype == type && !tensor.rows; }
+
 class TensorWriter {
  public:
   // total: bytes that will be written, for progress. All outlive it.

@@ -1,11 +1,14 @@
 #include "format/importance.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "base/quote.h"
 #include "format/byte_reader.h"
 #include "format/gguf.h"
@@ -23,18 +26,26 @@ std::vector<float> numbers(const TensorView& tensor) {
   return values;
 }
 
-void check(const std::vector<float>& values, const std::string& name, const std::string& place) {
+[[noreturn]] void refuse(size_t element, float value, const char* kind, const std::string& place) {
+  throw Error(Code::bad_file, "element " + std::to_string(element) + " is " + number_text(value) + ", no " + kind,
+              place);
+}
+
+void check_sums(const std::vector<float>& values, const std::string& place) {
   for (size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]) || values[i] < 0)
-      throw Error(Code::bad_file,
-                  "element " + std::to_string(i) + " is " + std::to_string(values[i]) + ", no sum of squares",
-                  place + ", tensor " + printable(name));
+    if (!std::isfinite(values[i]) || values[i] < 0) refuse(i, values[i], "sum of squares", place);
+}
+
+// A sum that is divided by 1 or more stays a float.
+void check_counts(const std::vector<float>& values, const std::string& place) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]) || (values[i] != 0 && values[i] < 1)) refuse(i, values[i], "count", place);
 }
 
 Importance::Tensor means(const TensorView& sums, const TensorView& counts, const std::string& place) {
   const std::vector<float> all = numbers(sums), each = numbers(counts);
-  check(all, sums.name, place);
-  check(each, counts.name, place);
+  check_sums(all, place + ", tensor " + printable(sums.name));
+  check_counts(each, place + ", tensor " + printable(counts.name));
   if (each.empty() || all.empty() || all.size() % each.size() != 0)
     throw Error(Code::bad_file,
                 "its shape " + text_of(sums.shape) + " does not fit that of the counts, " + text_of(counts.shape),
@@ -51,14 +62,17 @@ Importance parse_gguf_importance(std::span<const std::byte> file, const std::str
   const GgufContents contents = parse_gguf(file, place);
   const JsonValue* const type = contents.metadata.find("general.type");
   if (!type || *type != "imatrix") throw Error(Code::bad_file, "general.type is not 'imatrix'", place, kHint);
+  std::unordered_map<std::string_view, const TensorView*> by_name;
+  for (const TensorView& tensor : contents.tensors) by_name.emplace(tensor.name, &tensor);
   Importance result;
   for (const TensorView& sums : contents.tensors) {
     if (!sums.name.ends_with(kSums)) continue;
     const std::string name = sums.name.substr(0, sums.name.size() - kSums.size());
-    const auto counts = std::ranges::find(contents.tensors, name + std::string(kCounts), &TensorView::name);
-    if (counts == contents.tensors.end())
-      throw Error(Code::bad_file, "the tensor '" + printable(name + std::string(kCounts)) + "' is missing", place);
-    result.tensors[name] = means(sums, *counts, place);
+    const std::string wanted = name + std::string(kCounts);
+    const auto counts = by_name.find(wanted);
+    if (counts == by_name.end())
+      throw Error(Code::bad_file, "the tensor '" + printable(wanted) + "' is missing", place);
+    result.tensors[name] = means(sums, *counts->second, place);
   }
   return result;
 }
@@ -69,24 +83,25 @@ Importance parse_gguf_importance(std::span<const std::byte> file, const std::str
 // these: means of squares times the passes. All counts have 32 bits. More follows, which is not needed.
 Importance parse_old_importance(std::span<const std::byte> file, const std::string& place) {
   ByteReader reader(file, place);
-  const auto count = [&](std::string_view what) {
+  const auto count = [&](std::string_view what, const std::string& where) {
     const auto value = reader.number<int32_t>(what);
-    if (value < 1) throw Error(Code::bad_file, std::string(what) + " is " + std::to_string(value), place);
+    if (value < 1) throw Error(Code::bad_file, std::string(what) + " is " + std::to_string(value), where);
     return static_cast<uint64_t>(value);
   };
   Importance result;
-  const uint64_t tensors = count("the number of tensors");
+  const uint64_t tensors = count("the number of tensors", place);
   for (uint64_t i = 0; i < tensors; ++i) {
-    const auto text = reader.take(count("the length of a tensor's name"), "a tensor's name");
+    const auto text = reader.take(count("the length of a tensor's name", place), "a tensor's name");
     const std::string name(reinterpret_cast<const char*>(text.data()), text.size());
-    const auto passes = static_cast<float>(count("the number of passes"));
-    const uint64_t columns = count("the number of columns");
+    const std::string own = place + ", tensor " + printable(name);
+    const auto passes = static_cast<float>(count("the number of passes", own));
+    const uint64_t columns = count("the number of columns", own);
     const auto bytes = reader.take(columns * sizeof(float), "a tensor's numbers");
     Importance::Tensor tensor = {1, std::vector<float>(columns)};
     std::memcpy(tensor.factors.data(), bytes.data(), bytes.size());
-    check(tensor.factors, name, place);
+    check_sums(tensor.factors, own);
     for (float& factor : tensor.factors) factor /= passes;
-    result.tensors[name] = std::move(tensor);
+    if (!result.tensors.emplace(name, std::move(tensor)).second) throw Error(Code::bad_file, "it is there twice", own);
   }
   return result;
 }
@@ -118,7 +133,11 @@ std::string importance_file(std::span<const SquaredInputs> inputs, const std::st
   const auto add = [&](const std::string& name, std::span<const double> values) {
     const uint64_t bytes = values.size() * sizeof(float);
     writer.tensor(name, {1, values.size()}, ggml_type(DType::f32), bytes);
-    for (const double value : values) data += le(static_cast<float>(value));
+    for (const double value : values) {
+      if (!(value <= std::numeric_limits<float>::max()))
+        throw Error(Code::unsupported, "a sum of squared inputs is above the largest float", "tensor " + name);
+      data += le(static_cast<float>(value));
+    }
     data.resize(data.size() + writer.padding(bytes));
   };
   for (const SquaredInputs& product : inputs) {

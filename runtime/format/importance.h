@@ -39,7 +39,7 @@ struct SquaredInputs {
   uint64_t tokens = 0;
 };
 // A GGUF file of them, which llama-quantize reads too. text: the name of what was measured; parts: of part_tokens
-// tokens at most.
+// tokens at most. Throws Error(unsupported), naming the tensor, for a sum that no float holds.
 std::string importance_file(std::span<const SquaredInputs> inputs, const std::string& text, uint32_t parts,
                             uint32_t part_tokens);
 

@@ -56,8 +56,10 @@ void check(const Model& model, const ModelFile& file) {
   model.weights.need_all_rows("importance matrices");
 }
 
-// Runs a part of a text through the layers and adds the squares of its products' inputs.
-void measure(const Model& model, std::span<const uint32_t> ids, std::vector<Product>& products) {
+// Runs a part of a text through the layers and adds the squares of its products' inputs. progress is called with how
+// many of its tokens are done.
+void measure(const Model& model, std::span<const uint32_t> ids, std::vector<Product>& products,
+             const std::function<void(size_t)>& progress) {
   const uint32_t chunk = model.device->plan().chunk_tokens, context = static_cast<uint32_t>(ids.size()) + 1;
   const ActivationBuffers activations(model, chunk);
   const ContextState cache(model, context, chunk);
@@ -75,6 +77,7 @@ void measure(const Model& model, std::span<const uint32_t> ids, std::vector<Prod
   state.context = context;
   std::memcpy(step.history.data(), ids.data(), ids.size_bytes());
   for (size_t done = 0; done < ids.size(); done += chunk) {
+    progress(done);
     queue.submit(chunk, body, end);
     queue.drain();
     for (Product& product : products)
@@ -114,12 +117,13 @@ std::vector<SquaredInputs> squared_inputs(const Model& model, const ModelFile& f
   check(model, file);
   model.weights.wait();
   std::vector<Product> products = products_of(model, file);
-  uint64_t tokens = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    progress(static_cast<float>(i) / static_cast<float>(parts.size()));
-    if (parts[i].empty()) continue;
-    measure(model, parts[i], products);
-    tokens += parts[i].size();
+  uint64_t tokens = 0, total = 0;
+  for (const auto& part : parts) total += part.size();
+  for (const auto& part : parts) {
+    if (part.empty()) continue;
+    measure(model, part, products,
+            [&](size_t done) { progress(static_cast<float>(tokens + done) / static_cast<float>(total)); });
+    tokens += part.size();
   }
   progress(1);
   std::vector<SquaredInputs> result;

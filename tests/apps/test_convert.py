@@ -155,6 +155,40 @@ class Convert(unittest.TestCase):
             self.assertEqual(tensors["blk.1.ffn_down.weight.in_sum2"].shape, (1, 512))
             self.assertEqual(tensors["blk.1.ffn_down.weight.counts"].ravel(), measured["tokens"])
 
+    def test_what_cannot_be_measured(self):
+        text, matrix = FOLDER / "measured.txt", self.out("measured.gguf")
+        text.write_text("hello world")
+        short = {context: model(f"context{context}.gguf", "--type", "f32", "--context", context) for context in (1, 2, 3)}
+        measure = lambda context, *argv, expect=1: weft("imatrix", "-m", short[context], *argv, expect=expect)[1]
+        self.assertIn("context: it must hold at least 2 tokens", measure(1, text, "-o", matrix))
+        self.assertIn("model: its context has 2 tokens, measuring needs 3", measure(2, text, "-o", matrix))
+        measure(3, text, "-o", matrix, expect=0)
+        if importlib.util.find_spec("gguf"):
+            import gguf
+            self.assertEqual(gguf.GGUFReader(matrix).get_field("imatrix.chunk_size").contents(), 2)
+        # The file is opened before anything is measured.
+        self.assertIn("absent/x.gguf: cannot create a file beside it", measure(2, text, "-o", FOLDER / "absent/x.gguf"))
+        self.assertIn("File name too long", measure(2, text, "-o", FOLDER / ("x" * 300)))
+        for bad, sentence in ((b"hello\0world", "the text has a zero byte at byte 5"), (b"hello\xff", "the text is not UTF-8 at byte 5")):
+            text.write_bytes(bad)
+            self.assertIn(f"weft: TEXT {text}: {sentence}\n", measure(3, text, "-o", matrix, "--force", expect=2))
+        self.assertIn("weft: TEXT no-such: No such file", measure(3, "no-such", "-o", matrix, "--force"))
+        _, err = weft("convert", plain(), self.out("none.gguf"), "--type", "q4_0", "--imatrix", "", expect=2)
+        self.assertIn("--imatrix: must not be empty", err)
+
+    def test_an_interrupt_of_measuring_leaves_nothing(self):
+        folder, text = FOLDER / "interrupted-imatrix", FOLDER / "long.txt"
+        folder.mkdir(exist_ok=True)
+        text.write_text("hello world, one two three. " * 20000)
+        running = subprocess.Popen([BIN / "weft", "imatrix", "-m", self.whole_blocks(), text, "-o", folder / "out.gguf"], env=ENV,
+                                   stderr=subprocess.PIPE)
+        self.wait_for_writing(running, folder)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 1, err)
+        self.assertIn(b"measuring was given up", err)
+        self.assertEqual(list(folder.iterdir()), [])
+
     def test_wrong_names_of_types(self):
         _, err = weft("convert", "x", "y", "--type", "q4_km", expect=2)
         self.assertIn('not "q4_km"; did you mean q4_k_m', err)

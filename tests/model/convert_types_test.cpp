@@ -5,6 +5,7 @@
 
 #include "convert/convert.h"
 #include "convert/rounding/rounding.h"
+#include "format/gguf.h"
 #include "format/gguf_writer.h"
 #include "format/model_file.h"
 #include "format_support.h"
@@ -140,6 +141,45 @@ TEST_F(ConvertTypes, AnImportanceMatrixWeighsTheErrors) {
   // Types that are not rounded by search do not use it.
   const auto eight = convert_to(FileType::q8_0, path);
   EXPECT_EQ(std::ranges::count(eight, true, &ConvertedTensor::weighted), 0);
+}
+
+// llama-imatrix measures output.weight of a file with two tables, if it is asked to; they may be written as one.
+TEST_F(ConvertTypes, TheImportanceOfTheLogitsIsThatOfASharedTable) {
+  const fs::path path = folder_ / "i.gguf";
+  const auto weighted = [&] {
+    std::vector<std::string> names;
+    for (const ConvertedTensor& tensor : convert_to(FileType::q4_k_s, path))
+      if (tensor.weighted) names.push_back(tensor.name);
+    return names;
+  };
+  write_importance(path, {{"output.weight", 256}});
+  EXPECT_EQ(weighted(), (std::vector<std::string>{"token_embd.weight"}));
+  write_importance(path, {{"output.weight", 256}, {"token_embd.weight", 256}});
+  EXPECT_EQ(weighted(), (std::vector<std::string>{"token_embd.weight"}));
+  write_importance(path, {{"output.weight", 320}});
+  expect_error(Code::invalid_argument, {"tensor output.weight: it has numbers for 320 columns"}, weighted);
+  LlamaShape shape = whole_blocks();
+  shape.tied = false;
+  make_gguf(in(), shape, {.type = DType::f32});
+  write_importance(path, {{"output.weight", 256}});
+  EXPECT_EQ(weighted(), (std::vector<std::string>{"output.weight"}));
+}
+
+// Copied tensors are not weighted, and their numbers may be larger than those that are rounded.
+TEST_F(ConvertTypes, CopiesAreNotRounded) {
+  const fs::path path = folder_ / "i.gguf", again = folder_ / "again.gguf";
+  const std::string up = "blk.0.ffn_up.weight";
+  write_importance(path, {{up, 256}});
+  convert_to(FileType::q4_k_s);
+  const auto report = convert(out(), again, {.type = FileType::q4_k_s, .replace = true, .importance = path}, kSilent);
+  EXPECT_EQ(std::ranges::count(report, true, &ConvertedTensor::weighted), 0);
+  GgufWriter w;
+  w.key("general.architecture", "llama");
+  w.tensor(up, {1, 32}, ggml_type(DType::mxfp4), 17);
+  const char exponent = static_cast<char>(127 + 23);
+  std::ofstream(in(), std::ios::binary) << w.header() + exponent + std::string(16, 0x22) + std::string(15, '\0');
+  convert(in(), again, {.type = FileType::mxfp4, .replace = true}, kSilent);
+  EXPECT_EQ(floats_of_tensor(*open_model(again).find(up)), std::vector<float>(32, 0x1p23f));
 }
 
 TEST_F(ConvertTypes, AnImportanceMatrixOfAnotherModelIsRefused) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "format/quants.h"
@@ -137,6 +138,26 @@ TEST(Rounding, ImportantColumnsAreNearer) {
     EXPECT_LT(with, without * (type == DType::mxfp4 || type == DType::q6_k ? 0.999 : 0.93)) << name(type);
     EXPECT_EQ(rounded(type, values, Floats(values.size(), 1.0f)), rounded(type, values)) << name(type);
     EXPECT_EQ(rounded(type, values, Floats(values.size(), 0.0f)), rounded(type, values)) << name(type);
+  }
+}
+
+TEST(Rounding, OnlyRatiosOfFactorsCount) {
+  constexpr float kMost = std::numeric_limits<float>::max(), kLeast = std::numeric_limits<float>::denorm_min();
+  for (const DType type : kTypes) {
+    const Floats values = bell(256, 6);
+    const auto plain = rounded(type, values);
+    for (const float factor : {kLeast, 1e-40f, 1e-30f, 1e18f, 1e37f, kMost})
+      EXPECT_TRUE(rounded(type, values, Floats(256, factor)) == plain) << name(type) << ", " << factor;
+    // One column in eight matters 2^20 times as much as the others.
+    const auto weighted = [&](float more, float less) {
+      Floats importance(256, less);
+      for (size_t i = 0; i < importance.size(); i += 8) importance[i] = more;
+      return rounded(type, values, importance);
+    };
+    const auto want = weighted(0x1p20f, 1);
+    EXPECT_TRUE(weighted(0x1p-100f, 0x1p-120f) == want) << name(type);
+    EXPECT_TRUE(weighted(0x1p120f, 0x1p100f) == want) << name(type);
+    EXPECT_TRUE(weighted(1, 0) == weighted(1, 1e-12f)) << name(type);
   }
 }
 

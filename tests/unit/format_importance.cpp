@@ -59,7 +59,15 @@ TEST(Importance, OtherFilesAreRefused) {
   refuse(gguf_of({1, 2}, {-1}), {"tensor blk.0.ffn_up.weight.counts: element 0 is -1"});
   refuse(old_format({1, std::numeric_limits<float>::infinity()}, 1, 2),
          {"tensor blk.0.ffn_up.weight: element 1 is inf"});
-  refuse(old_format({1, 2}, 0, 2), {"the number of passes is 0"});
+  refuse(gguf_of({1, 2}, {0.5f}), {"tensor blk.0.ffn_up.weight.counts: element 0 is 0.5", "no count"});
+  refuse(gguf_of({1e30f, 2}, {1e-30f}), {"tensor blk.0.ffn_up.weight.counts: element 0 is 1e-30, no count"});
+  refuse(gguf_of({1, 2}, {NAN}), {"element 0 is nan, no count"});
+  refuse(old_format({1, 2}, 0, 2), {"some.imatrix, tensor blk.0.ffn_up.weight: the number of passes is 0"});
+  refuse(old_format({1, 2}, 1, -2), {"some.imatrix, tensor blk.0.ffn_up.weight: the number of columns is -2"});
+  std::string twice = old_format({1, 2}, 1, 2);
+  const std::string tensor = twice.substr(4, twice.size() - 16);
+  twice = le<int32_t>(2) + tensor + tensor;
+  refuse(twice, {"some.imatrix, tensor blk.0.ffn_up.weight: it is there twice"});
   refuse(old_format({1, 2}, 1, 2000), {"a tensor's numbers needs 8000 bytes", "the file ends"});
   refuse("", {"the number of tensors needs 4 bytes"});
   refuse("some text", {"a tensor's name needs"});
@@ -68,6 +76,13 @@ TEST(Importance, OtherFilesAreRefused) {
   refuse(lone.header(), {"it has no tensors"});
   lone.tensor("a.in_sum2", {1, 2}, 0, 8);
   refuse(lone.file_of_zeros(), {"the tensor 'a.counts' is missing"});
+}
+
+TEST(Importance, SumsThatNoFloatHoldsAreNotWritten) {
+  const std::vector<SquaredInputs> inputs = {{"blk.0.ffn_up.weight", {1, 1e39}, 2}};
+  expect_error(Code::unsupported,
+               {"tensor blk.0.ffn_up.weight.in_sum2: a sum of squared inputs is above the largest float"},
+               [&] { importance_file(inputs, "text", 1, 512); });
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ namespace weft {
 bool is_rounded_by_search(DType type);
 
 // Rounds a row to one of these types. values: of magnitude 65504 at most, a whole number of blocks. importance: as many
-// factors of the squared errors, none negative; empty: all the same. A block whose factors are all 0 is rounded as if
-// they were 1. out: block_bytes(type) for each block.
+// factors of the squared errors, finite and none negative; empty: all the same. In a block only their ratios count, and
+// those below 1e-10 of the largest as that; if all are 0, they count as 1. out: block_bytes(type) for each block.
 void round_row(DType type, std::span<const float> values, std::span<const float> importance, std::byte* out);
 
 // The rounding of one block, by type; importance has a factor for each value. For round_row() only.

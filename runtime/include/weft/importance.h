@@ -11,9 +11,11 @@ extern "C" {
 #endif
 
 typedef struct weft_importance_options {
-  const char* name;     /* of the text, which the file has; NULL: "text" */
-  uint32_t part_tokens; /* the text is cut into parts of so many tokens, each with a context of its own; 0: 512 */
-  int replace;          /* 1: replace a file that is there already, when the new one is whole */
+  const char* name; /* of the text, which the file has; NULL: "text" */
+  /* The text is cut into parts of so many tokens, or of the model's context less one if that is fewer, each with a
+   * context of its own; 0: 512. imatrix.chunk_size of the file is the number that was used. */
+  uint32_t part_tokens;
+  int replace;                             /* 1: replace a file that is there already, when the new one is whole */
   int (*progress)(void* user, float done); /* as in weft_model_options */
   void* user;
 } weft_importance_options;
@@ -27,8 +29,8 @@ WEFT_API weft_importance_options weft_importance_options_default(void); /* zeros
  * read.
  *
  * Takes device memory for the inputs of one chunk of tokens of all products. WEFT_UNSUPPORTED for encoders and
- * encoder-decoders, and for folders of Qwen 3.5; WEFT_INVALID_ARGUMENT for a text without tokens, and for a file that
- * is there without `replace`. */
+ * encoder-decoders, for contexts below 3 tokens, and for folders of Qwen 3.5; WEFT_INVALID_ARGUMENT for a text without
+ * tokens, and for a file that is there without `replace`. `out` is opened before anything is measured. */
 WEFT_API weft_status weft_measure_importance(const weft_model* model, const char* text,
                                              const weft_importance_options* options, const char* out, uint64_t* tokens,
                                              weft_error* error);
