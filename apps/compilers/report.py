@@ -91,8 +91,8 @@ def environment_of(chip, root):
             "VK_LOADER_LAYERS_DISABLE": "~implicit~", **chip.environment}
 
 
-def compile_for(chip, program, root, folders, limit):
-    """All results of a chip's compiler: {device, models, pipelines: {label: {statistics, cpu_seconds} or {refused}}}."""
+def compile_part(chip, program, root, folders, limit):
+    """The same for some models."""
     environment = environment_of(chip, root)
     result = {"models": {}, "pipelines": {}}
     while True:
@@ -102,6 +102,16 @@ def compile_for(chip, program, root, folders, limit):
             assert len(result["pipelines"]) == result["count"] > 0, f"{chip.name}: {len(result['pipelines'])} of {result['count']}"
             return result
         result["pipelines"][lost] = {"refused": f"the compiler crashed, or was stopped after {limit} s", "cpu_seconds": 0}
+
+
+def compile_for(chip, program, root, folders, limit):
+    """All results of a chip's compiler: {device, models, pipelines: {label: {statistics, cpu_seconds} or {refused}}}."""
+    # drm-shim ends a process that has loaded all models in all formats: navi21's did at the last one.
+    result = {"models": {}, "pipelines": {}}
+    for hears in False, True:
+        part = compile_part(chip, program, root, [folder for folder in folders if folder.name.startswith("whisper") == hears], limit)
+        result = {**part, "models": {**result["models"], **part["models"]}, "pipelines": {**part["pipelines"], **result["pipelines"]}}
+    return result
 
 
 def rows_of(result):

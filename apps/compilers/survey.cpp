@@ -245,7 +245,8 @@ Survey::Counts Survey::add(const std::shared_ptr<Device>& device, const std::fil
     counts.layers = published_layers(folder);
     return counts;
   }
-  for (const Format cache : {Format::q4, Format::q8, Format::f16})
+  for (const ops::CacheFormat& cache : {ops::CacheFormat(Format::q4), ops::CacheFormat(Format::q8, Format::q4),
+                                        ops::CacheFormat(Format::q8), ops::CacheFormat(Format::f16)})
     for (const uint32_t context : kContexts)
       counts = add_sessions(*model, std::min(context, model->config.context), cache, record);
   counts.layers = published_layers(folder);

@@ -5,6 +5,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <cstdint>
 
 #include "../weft/common.h"
 
@@ -162,10 +163,9 @@ bool RequestReader::read_head(std::string& input) {
   auto& parser = parser_->parser;
   parser.eager(false);
   parser.header_limit(kMostHeadBytes);
-  parser.body_limit(kMostFormBytes);
+  parser.body_limit(UINT64_MAX);  // the type of the body decides, below
   boost::system::error_code error;
   const std::size_t taken = parser.put(boost::asio::buffer(input.data(), end), error);
-  if (error == beast::http::error::body_limit) refuse_body(kMostFormBytes);
   if (error || taken != end || !parser.is_header_done()) throw HttpFault(400, "The request is not well-formed HTTP.");
   input.erase(0, end);
   fill_request();

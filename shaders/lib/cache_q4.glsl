@@ -35,8 +35,8 @@ void rotate_block(inout float v[BLOCK]) {
 
 // Scale and minimum of a block whose values go from `least` to `most`.
 uint q4_note(float least, float most) {
-  const uint minimum = packHalf2x16(vec2(least, 0)) & 0xffff;
-  return packHalf2x16(vec2((most - scale_of(minimum)) / 15, 0)) & 0xffff | minimum << 16;
+  const uint minimum = packHalf2x16(vec2(max(least, -65504), 0)) & 0xffff;
+  return packHalf2x16(vec2(min((most - scale_of(minimum)) / 15, 65504), 0)) & 0xffff | minimum << 16;
 }
 
 // Eight dimensions as a 32-bit word.

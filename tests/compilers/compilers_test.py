@@ -97,7 +97,7 @@ class Report(unittest.TestCase):
             root = mock.Mock(spec=roots.Root)
             root.command.side_effect = lambda program, shim: [str(program)]
             root.driver.return_value = "none"
-            return report.compile_for(drivers.CHIPS["navi21"], fake, root, [], limit)
+            return report.compile_part(drivers.CHIPS["navi21"], fake, root, [], limit)
 
     def test_a_pipeline_that_does_not_end_or_crashes(self):
         rows = report.rows_of(self.compiled(1))

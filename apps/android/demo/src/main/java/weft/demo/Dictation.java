@@ -145,6 +145,7 @@ final class Dictation {
   }
 
   private String transcribe(float[] samples) throws Exception { // on the worker
+    if (cancelled) return ""; // the app may be in the background: no model is loaded then
     open();
     StringBuilder text = new StringBuilder();
     transcriber.begin(
