@@ -144,7 +144,9 @@ int main(int argc, char** argv) {
     };
     add(device, true);
     if (rounding_pays(device.caps())) add(**new std::shared_ptr<weft::Device>(open(settings, true, false)), false);
-    print({{"pipelines", survey.pipelines().size()}});
+    Json labels = Json::array();
+    for (const auto& [label, spec] : survey.pipelines()) labels.push_back(label);
+    print({{"pipelines", labels}});
     if (!list) compile_all(device, survey, {skip.begin(), skip.end()}, {only.begin(), only.end()});
     std::_Exit(0);  // what is left of the driver is not asked to end
   } catch (const std::exception& error) {

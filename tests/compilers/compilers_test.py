@@ -26,7 +26,7 @@ skipped="$*"
 said() { printf '%s\\n' "$1"; }
 said '{"device": {"name": "D", "driver": "radv", "driver_info": "Mesa 1", "plan": {"split": 4}}}'
 said '{"model": "smollm2-135m", "format": "q8", "layers": 30, "token": {"first_layer": {"dispatches": 14, "barriers": 13}, "layer": {"dispatches": 10, "barriers": 9}, "rest": {"dispatches": 4, "barriers": 5}}}'
-said '{"pipelines": 3}'
+said '{"pipelines": ["hang", "good", "crash"]}'
 for label in hang good crash; do
   case "$skipped" in *--skip=$label*) continue ;; esac
   said "{\\"compiling\\": \\"$label\\"}"
@@ -97,7 +97,7 @@ class Report(unittest.TestCase):
             root = mock.Mock(spec=roots.Root)
             root.command.side_effect = lambda program, shim: [str(program)]
             root.driver.return_value = "none"
-            return report.compile_part(drivers.CHIPS["navi21"], fake, root, [], limit)
+            return report.compile_for(drivers.CHIPS["navi21"], fake, root, [], limit)
 
     def test_a_pipeline_that_does_not_end_or_crashes(self):
         rows = report.rows_of(self.compiled(1))
