@@ -70,9 +70,8 @@ void add_imatrix(CLI::App& app) {
   command->add_flag("--force", args->force, "replace FILE if it exists");
   add_json_option(command, args->json);
   command->footer(
-      "The file has the mean squared inputs of each product of the layers. Weights of experts and the vocabulary table "
-      "are\n"
-      "not measured. Measure the model before it is rounded, for example a file of f16.");
+      "The file has the mean squared inputs of each product of the layers. Weights of experts and the vocabulary\n"
+      "table are not measured. Measure the model before it is rounded, for example a file of f16.");
   command->callback([args] { imatrix(*args); });
 }
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr char kEmbedding[] = "token_embd.weight", kOutput[] = "output.weight";
 constexpr uint32_t kQuantizationVersion = 2;  // ggml's GGML_QNT_VERSION: of which time the blocks are
 
-// What all tensors' types depend on.
+// Facts of the whole model that decide each tensor's type.
 struct Whole {
   uint64_t layers = 0;
   bool tied = true;

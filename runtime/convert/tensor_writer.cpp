@@ -8,6 +8,7 @@
 
 #include "base/all_cores.h"
 #include "base/error.h"
+#include "base/number.h"
 #include "base/quote.h"
 #include "convert/rounding/rounding.h"
 #include "format/quants.h"
@@ -113,9 +114,9 @@ class RowWriter {
 
   [[noreturn]] void refuse(const TensorView& view, uint64_t row, uint64_t column) const {
     const std::string element = "element (" + std::to_string(view.first_row + row) + ", " + std::to_string(column) +
-                                ") is " + std::to_string(floats_[column]);
-    const bool finite = is_copied(view, type_);
-    throw Error(Code::unsupported, element + (finite ? ", not finite" : ", f16 holds finite values up to 65504"),
+                                ") is " + number_text(floats_[column]);
+    const bool copied = is_copied(view, type_);
+    throw Error(Code::unsupported, element + (copied ? ", not finite" : ", f16 holds finite values up to 65504"),
                 "tensor " + printable(view.name));
   }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/quote.h"
 #include "format/q4_block.h"
 #include "format/quantised_rows.h"
@@ -18,7 +19,7 @@ constexpr uint64_t kBlock = kQ8BlockElements;
 [[noreturn]] void refuse(const TensorView& tensor, uint64_t row, uint64_t column, float value) {
   throw Error(Code::unsupported,
               "element (" + std::to_string(tensor.first_row + row) + ", " + std::to_string(column) + ") is " +
-                  std::to_string(value) + ", f16 holds finite values up to 65504",
+                  number_text(value) + ", f16 holds finite values up to 65504",
               "tensor " + printable(tensor.name));
 }
 

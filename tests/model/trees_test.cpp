@@ -167,7 +167,7 @@ TEST_F(TreesTest, AtTheEndOfTheContext) {
     EXPECT_EQ(rest(std::make_unique<Oracle>(want, model->config.vocab, seed)), want);
 }
 
-// What heads say after a tree is what they say after the same tokens without one.
+// Heads guess the same after a tree as after the same tokens without one.
 TEST_F(TreesTest, TheStateAfterATree) {
   struct Asking : Oracle {
     Asking(Ids text, uint32_t vocab, Session& of, MedusaHeads& heads, bool plain)

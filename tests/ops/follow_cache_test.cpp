@@ -7,7 +7,7 @@ namespace {
 
 class FollowCacheTest : public GpuTest {};
 
-// What rope writes of the rows 1, 3 and 6 of a tree must come to lie where it writes them of a chain of these three,
+// Keys and values of the rows 1, 3 and 6 of a tree must come to lie where rope writes those of a chain of these three,
 // and nothing else changes. Rope without a rotation, so that only places differ.
 void check(const ops::HeadShape& shape, const ops::CacheFormat& format, uint32_t root, uint32_t capacity) {
   SCOPED_TRACE(std::to_string(shape.head_dim) + " dimensions, " + name(format) + ", after " + std::to_string(root));
