@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
+#include <vector>
 
+#include "base/error.h"
 #include "format/model_file.h"
 #include "format/packed_row.h"
 #include "format_support.h"
@@ -90,6 +93,21 @@ TEST(Quants, Mxfp4BecomesQ8) {
 }
 
 // AddressSanitizer sees a decoder that reads or writes beside its block.
+// In every locale: format_in_de_DE runs this too.
+TEST(Quants, ANumberThatF16DoesNotHoldIsNamed) {
+  std::vector<float> values(32, 0);
+  values[3] = 65536.5f;
+  const TensorView tensor = {"large", DType::f32, {1, 32}, std::as_bytes(std::span<const float>(values))};
+  RowPacker packer(DType::f16, 32);
+  Rounding rounding;
+  try {
+    packer.pack(tensor, 0, rounding);
+    FAIL() << "it was packed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.sentence(), "element (0, 3) is 65536.5, f16 holds finite values up to 65504");
+  }
+}
+
 TEST(Quants, ADecoderTouchesItsBlockOnly) {
   for (const DType dtype : kDTypes) {
     if (!is_quantised(dtype)) continue;
