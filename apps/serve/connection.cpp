@@ -130,7 +130,7 @@ void Connection::on_input() {
   const auto bytes = static_cast<std::size_t>(count);
   if (phase_ == Phase::lingering) {
     lingered_ += bytes;
-    return lingered_ < 2 * kMostFormBytes ? await_input() : close();
+    return lingered_ < 2 * reader_.most_body() ? await_input() : close();
   }
   input_.append(all_.buffer, bytes);
   if (phase_ != Phase::answering) return read_request();

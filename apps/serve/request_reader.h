@@ -28,6 +28,8 @@ class RequestReader {
   bool expects_continue() const { return expects_continue_; }
   bool is_http10() const { return http10_; }
   bool keep_alive() const;
+  // The most bytes that a body of this request may have.
+  std::size_t most_body() const { return most_body_; }
   const HttpRequest& request() const { return request_; }
   // The request with its body, after read_body().
   HttpRequest take();
