@@ -6,6 +6,7 @@
 #include <csignal>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "chat/notations.h"
 #include "progress_bar.h"
@@ -33,6 +34,21 @@ bool reasons(const api::Model& model) {
   return reasoning_marks(text) || has_channels(text);
 }
 
+// The beginning of a sentence about a model without a template that can be used.
+std::string missing_template(const api::Model& model) {
+  const std::string problem = nlohmann::json::parse(model.describe()).value("chat_template_problem", "");
+  if (problem.empty()) return "This model has no chat template";
+  return "This model's chat template cannot be used (" + problem + ")";
+}
+
+api::Session chat_session(const api::Model& model, const weft_session_options& options) {
+  const weft_model_info info = model.info();
+  if (info.reads_prompt_apart != 0)
+    throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot chat: it answers each text alone", "model",
+                       std::string_view(info.family) == "whisper" ? "weft listen uses it" : "weft generate uses it");
+  return api::Session(model, options);
+}
+
 ModelArgs with_model(ModelArgs args, const std::string& model) {
   args.model = model;
   return args;
@@ -55,23 +71,20 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
       info_(model_.info()),
       name_(model_name(model_args_.model)),
       context_(session_context(model_args_, info_)),
-      session_(model_, session_options(model_args_, context_)),
-      conversation_(model_, context_, args.system),
+      session_(chat_session(model_, session_options(model_args_, context_))),
+      conversation_(session_, args.system),
       pictures_(model_, model_args_, args.images),
       interactive_(interactive) {
-  if (info_.reads_prompt_apart)
-    throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot chat: it answers each text alone", "model",
-                       std::string_view(info_.family) == "whisper" ? "weft listen uses it" : "weft generate uses it");
   set_lora(session_, model_, args.lora);
   set_grammar(session_, args.grammar);
-  conversation_.set_thinking(args.think.on);
-  if (args.think.on && conversation_.templated() && !reasons(model_))
+  set_conversation(conversation_.json());
+  if (args.think.on && templated() && !reasons(model_))
     std::cerr << "This model's chat template does not know reasoning: --think changes nothing.\n";
   apply_head("--head", head);
   set_speculation(session_, args.speculate, model_args_);
   shown_ = pictures_.encode_all();
-  if (!conversation_.templated()) {
-    std::cerr << conversation_.missing_template() << ": it continues your text.\n";
+  if (!templated()) {
+    std::cerr << missing_template(model_) << ": it continues your text.\n";
     if (!args.system.empty()) std::cerr << "The system message of -s is not used.\n";
   }
 }
@@ -92,92 +105,64 @@ void Talk::apply_head(const std::string& option, const std::string& head) {
   head_ = head;
 }
 
-void Talk::ask(const std::string& message) { ask({message, shown_}); }
-
-void Talk::ask(const Conversation::Question& question) {
-  bool dropped = false;
-  const std::vector<std::uint32_t> ids = conversation_.ask(question.text, &dropped, question.images);
+void Talk::ask(const std::string& message) {
+  const std::vector<api::Image> images = shown_;
+  show([&](const api::TokenCallback& token) { return conversation_.ask(message, args_.tokens, token, images); });
+  shown_with_.push_back(images);
   shown_.clear();
-  answer_.clear();
-  stop_.reset();
-  if (dropped) std::cerr << "[the context is full: the oldest turns are forgotten]\n";
-  const Answer answer = generate(ids);
-  conversation_.answered(answer.text, answer.reasoning, stop_ == WEFT_STOP_TOKEN);
-  say_ending();
 }
 
-bool Talk::regenerate() {
-  const std::optional<Conversation::Question> question = conversation_.undo();
-  if (!question) return std::cerr << "There is no question to answer anew.\n", false;
-  ask(*question);
-  return true;
+void Talk::regenerate() {
+  show([&](const api::TokenCallback& token) { return conversation_.answer(args_.tokens, token); });
 }
 
-bool Talk::go_on() {
-  if (!stop_) return std::cerr << "There is no answer to continue.\n", false;
-  if (*stop_ != WEFT_STOP_LENGTH && *stop_ != WEFT_STOP_CALLER && *stop_ != WEFT_STOP_CONTEXT)
-    return std::cerr << "The answer has ended: there is nothing to continue.\n", false;
-  std::vector<std::uint32_t> ids;
-  if (*stop_ == WEFT_STOP_CONTEXT) {
-    if (args_.grammar.given()) return std::cerr << "A grammar cannot go on after the context was full.\n", false;
-    bool dropped = false;
-    ids = conversation_.ids_to_continue(answer_, &dropped);
-    if (dropped) std::cerr << "[the oldest turns are forgotten]\n";
-  }
-  const Answer more = generate(ids);
-  conversation_.continued(more.text, more.reasoning, stop_ == WEFT_STOP_TOKEN);
-  say_ending();
-  return true;
+void Talk::go_on() {
+  show([&](const api::TokenCallback& token) { return conversation_.proceed(args_.tokens, token); });
 }
 
 std::optional<std::string> Talk::undo() {
-  const std::optional<Conversation::Question> question = conversation_.undo();
+  const std::optional<std::string> question = conversation_.undo();
   if (!question) return std::cerr << "There is no question to take back.\n", std::nullopt;
-  shown_ = question->images;
-  answer_.clear();
-  stop_.reset();
-  return question->text;
+  shown_.clear();
+  if (!shown_with_.empty()) shown_ = shown_with_.back(), shown_with_.pop_back();
+  return question;
 }
 
-void Talk::prompt(const std::vector<std::uint32_t>& ids) {
-  const std::vector<api::Image> images = conversation_.images();
-  if (images.empty())
-    session_.prompt(ids);
-  else
-    api::prompt(session_, ids, pictures_.token(), images);
+void Talk::say_forgotten() {
+  const std::size_t before = std::exchange(forgotten_, conversation_.forgotten());
+  if (forgotten_ > before) std::cerr << "[the context is full: the oldest turns are forgotten]\n";
 }
 
-// Shows what the model says, and appends its ids to the last answer.
-Talk::Answer Talk::generate(const std::vector<std::uint32_t>& ids) {
+void Talk::show(const std::function<weft_stop(const api::TokenCallback&)>& answer) {
   const weft_stats before = session_.stats();
   const weft_speculation_stats guessed = session_.speculation_stats();
-  if (!ids.empty()) prompt(ids);
-  Answer answer;
   std::uint64_t tokens = 0;
   AnswerWriter writer(args_.think.on.value_or(false));
-  if (conversation_.templated()) {
+  bool begun = false;
+  const auto begin = [&] {
+    if (!std::exchange(begun, true)) say_forgotten();
+  };
+  if (templated()) {
     session_.set_reasoning(
         [&](std::string_view text) {
-          answer.reasoning += text;
+          begin();
           return writer.reasoning(text);
         },
         args_.think.tokens);
   }
-  const std::size_t begin = session_.stats().context_used;
   interrupted_answer = false;
   answering = session_.get();
   const auto done = [](void*) { answering = nullptr; };
   const std::unique_ptr<void, decltype(done)> guard(this, done);
   const PromptBar bar(session_);
-  stop_ = session_.generate(args_.tokens, [&](std::uint32_t id, std::string_view piece) {
+  const weft_stop stop = answer([&](std::uint32_t id, std::string_view piece) {
+    begin();
     if (id != WEFT_NO_TOKEN) ++tokens;
-    answer.text += piece;
     return writer.answer(piece);
   });
   answering = nullptr;
+  begin();
   writer.end();
-  const std::vector<std::uint32_t> context = session_.ids();
-  answer_.insert(answer_.end(), context.begin() + static_cast<std::ptrdiff_t>(begin), context.end());
   if (args_.stats) {
     if (bandwidth_ == 0) bandwidth_ = model_.measure_bandwidth();  // after the first answer, which it would delay
     const weft_stats after = session_.stats();
@@ -187,27 +172,38 @@ Talk::Answer Talk::generate(const std::vector<std::uint32_t>& ids) {
     const Rates speed = rates(before, after, tokens);
     std::cerr << stats_line(speed, head_, after, bandwidth_) << speculation_text(guesses, speed) << '\n';
   }
-  return answer;
+  say_ending(stop);
 }
 
-void Talk::say_ending() const {
+void Talk::say_ending(weft_stop stop) const {
   const std::string more = interactive_ ? "/continue goes on" : "";
-  if (stop_ == WEFT_STOP_LENGTH)
+  if (stop == WEFT_STOP_LENGTH)
     std::cerr << format("[cut at %u tokens: %s]\n", args_.tokens,
                         interactive_ ? more.c_str() : "--max-tokens allows more");
-  if (stop_ == WEFT_STOP_CONTEXT)
+  if (stop == WEFT_STOP_CONTEXT)
     std::cerr << format("[cut: the context of %u tokens is full; %s]\n", context_,
                         interactive_ ? more.c_str() : "--ctx gives more room");
-  if (stop_ == WEFT_STOP_CALLER) std::cerr << (interactive_ ? "[stopped: " + more + "]\n" : "[stopped]\n");
-  if (stop_ == WEFT_STOP_STRING) std::cerr << "[ended before a text of --stop]\n";
+  if (stop == WEFT_STOP_CALLER) std::cerr << (interactive_ ? "[stopped: " + more + "]\n" : "[stopped]\n");
+  if (stop == WEFT_STOP_STRING) std::cerr << "[ended before a text of --stop]\n";
+}
+
+void Talk::set_conversation(const std::string& json) {
+  nlohmann::json said = nlohmann::json::parse(json, nullptr, false);
+  if (said.is_object() && args_.think.on) said["think"] = *args_.think.on;
+  conversation_.set(said.is_object() ? said.dump() : json);
+  shown_with_.clear();
+  forgotten_ = 0;
 }
 
 void Talk::reset() {
   session_.reset();
-  conversation_.reset();
+  conversation_ = api::Conversation(session_, args_.system);
+  set_conversation(conversation_.json());
   shown_.clear();
-  answer_.clear();
-  stop_.reset();
+}
+
+void Talk::adopt(const Talk& other) {
+  if (templated() && other.templated()) set_conversation(other.conversation_.json());
 }
 
 void Talk::show_picture(const std::string& path) {
@@ -215,17 +211,22 @@ void Talk::show_picture(const std::string& path) {
   std::cerr << format("%s goes with the next message: %zu tokens.\n", path.c_str(), shown_.back().tokens());
 }
 
-void Talk::save(const std::string& path) const { session_.save(path, conversation_.note()); }
+void Talk::save(const std::string& path) const {
+  const std::string json = conversation_.json();
+  const nlohmann::json said = nlohmann::json::parse(json);
+  for (const auto& message : said.at("messages"))
+    if (message.contains("images"))
+      throw api::Failure(WEFT_UNSUPPORTED, "a conversation with pictures cannot be saved");
+  session_.save(path, json);
+}
 
 void Talk::restore(const std::string& path) {
   const std::string note = session_.restore(path);
-  answer_.clear();
-  stop_.reset();
   try {
-    conversation_.read_note(note);
+    set_conversation(note);
   } catch (const api::Failure&) {
     session_.reset();
-    throw;
+    throw api::Failure(WEFT_BAD_FILE, "the saved session has no conversation: it was not saved by a chat");
   }
   std::cerr << format("The conversation of %s goes on: %u tokens.\n", path.c_str(), session_.stats().context_used);
 }

@@ -1,13 +1,14 @@
 // A model, its session and what has been said: `weft chat` without its commands.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+#include <weft/conversation.hpp>
 
 #include "common.h"
-#include "conversation.h"
 #include "images.h"
 #include "think.h"
 
@@ -47,10 +48,9 @@ class Talk {
 
   // Answers on stdout. Throws UsageError or Failure for a message that cannot be answered.
   void ask(const std::string& message);
-  // Returns false, with a remark on stderr, if there is nothing to answer again, to continue or to take back.
-  bool regenerate();
-  bool go_on();
-  std::optional<std::string> undo();  // the question
+  void regenerate();
+  void go_on();
+  std::optional<std::string> undo();  // the question; nothing, with a remark on stderr, if there is none
 
   void reset();
   void apply(const TalkSettings& settings);  // throws UsageError; the head stays if it is wrong
@@ -58,22 +58,20 @@ class Talk {
   void show_picture(const std::string& path);  // with the next message
   void save(const std::string& path) const;
   void restore(const std::string& path);
-  void adopt(const Talk& other) { conversation_.adopt(other.conversation_); }
+  void adopt(const Talk& other);  // its conversation, without pictures
   void print_stats();
 
   const weft_model_info& info() const { return info_; }
   const std::string& name() const { return name_; }
   std::uint32_t context() const { return context_; }
-  bool templated() const { return conversation_.templated(); }
+  bool templated() const { return info_.has_chat_template != 0; }
 
  private:
-  void ask(const Conversation::Question& question);
-  void prompt(const std::vector<std::uint32_t>& ids);
-  struct Answer {
-    std::string text, reasoning;
-  };
-  Answer generate(const std::vector<std::uint32_t>& ids);  // empty: after what the session has
-  void say_ending() const;
+  // Shows what the model says while `answer` is called, which generates.
+  void show(const std::function<weft_stop(const api::TokenCallback&)>& answer);
+  void say_forgotten();
+  void set_conversation(const std::string& json);
+  void say_ending(weft_stop stop) const;
 
   const ChatArgs& args_;
   ModelArgs model_args_;
@@ -82,14 +80,14 @@ class Talk {
   std::string name_;
   std::uint32_t context_;
   api::Session session_;
-  Conversation conversation_;
+  api::Conversation conversation_;
   Pictures pictures_;
   bool interactive_;
-  std::vector<api::Image> shown_;  // with the next message
+  std::vector<api::Image> shown_;                    // with the next message
+  std::vector<std::vector<api::Image>> shown_with_;  // each message so far
+  std::size_t forgotten_ = 0;                        // messages, as the user knows
   std::string head_;
-  std::vector<std::uint32_t> answer_;  // ids of the last answer
-  std::optional<weft_stop> stop_;      // of the last answer
-  double bandwidth_ = 0;               // GB/s; 0: not measured yet
+  double bandwidth_ = 0;  // GB/s; 0: not measured yet
 };
 
 }  // namespace weft::cli

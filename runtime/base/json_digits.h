@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/json_value.h"
@@ -20,5 +21,9 @@ JsonValue parse_json_digits(std::string_view text, const JsonLimits& limits, Cod
 
 // Spelling of such a number, for example "-18446744073709551616" or "1e-3"; nothing for any other value.
 std::optional<std::string_view> long_number(const JsonValue& value);
+
+// The value in one line as parse_json_digits() read it: members in the order of the text, long numbers with their
+// digits.
+std::string dump_digits(const JsonValue& value);
 
 }  // namespace weft

@@ -218,4 +218,17 @@ std::optional<std::string_view> long_number(const JsonValue& value) {
   return std::string_view(value.text()).substr(1);
 }
 
+std::string dump_digits(const JsonValue& value) {
+  if (const auto digits = long_number(value)) return std::string(*digits);
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  if (value.is_array()) {
+    for (const JsonValue& item : value.items()) text += (text.empty() ? "" : ",") + dump_digits(item);
+    return '[' + text + ']';
+  }
+  for (const JsonValue::Member& member : value.members())
+    text += (text.empty() ? "" : ",") + JsonValue(member.name).dump() + ':' + dump_digits(member.value);
+  return '{' + text + '}';
+}
+
 }  // namespace weft

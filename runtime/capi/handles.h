@@ -227,6 +227,8 @@ struct weft_session : weft::capi::DeviceUser {
 
 namespace weft::capi {
 
+// Generates until a reason to stop, which it returns. The session is in use by the caller.
+weft_stop generate_answer(weft_session& session, const weft_generate_options& options);
 // Token callback of the next `generate`: passes each token to the caller. It returns false to stop. Both arguments must
 // outlive it.
 std::function<bool(uint32_t)> teller(weft_session& session, const weft_generate_options& options);
@@ -245,6 +247,11 @@ std::unique_ptr<Matcher> make_matcher(const weft_model& model, std::shared_ptr<c
 
 // The model's chat template. Throws Error(unsupported) if it has none that Weft can use.
 const ChatTemplate& chat_template_of(const weft_model& model);
+
+// A JSON text as weft_apply_chat_template_json takes it. Throws Error(invalid_argument) if it is none.
+JsonValue parse_conversation(const char* text);
+// The ids of such a conversation. Throws as weft_apply_chat_template_json.
+std::vector<uint32_t> chat_ids(const weft_model& model, const JsonValue& conversation);
 
 void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity, size_t* count);
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "capi/handles.h"
+#include "capi/pictures.h"
 #include "capi/soft.h"
 #include "model/image_encoder.h"
 
@@ -75,16 +75,6 @@ struct weft_image_encoder : DeviceUser {
   std::optional<ImageEncoder> encoder;
 };
 
-struct weft_image {
-  uint32_t width;             // of a row
-  bool merged;                // of Qwen3-VL
-  std::vector<uint32_t> ids;  // of its text, and kRow where a row stands
-  std::vector<float> rows;
-  std::vector<weft_prompt_part> parts;
-  PictureGrid grid;              // of the one part of Qwen3-VL; else without tokens
-  std::vector<float> deepstack;  // as PromptPart has it
-};
-
 // The ids of a picture in a prompt. Gemma 3's were trained with tokens of their own before and after the rows, whatever
 // text is beside them.
 static std::vector<uint32_t> picture_ids(const weft_image_encoder& encoder, const Tiles& tiles) {
@@ -103,7 +93,7 @@ static std::vector<uint32_t> picture_ids(const weft_image_encoder& encoder, cons
 }
 
 // The text around the tiles, and the rows.
-static void make_parts(weft_image& image, uint32_t width) {
+static void make_parts(EncodedPicture& image, uint32_t width) {
   size_t row = 0;
   for (size_t begin = 0, end = 0; begin < image.ids.size(); begin = end) {
     const bool soft = image.ids[begin] == kRow;
@@ -121,9 +111,10 @@ static std::unique_ptr<weft_image> encode(weft_image_encoder& encoder, std::span
   ImageEncoder& on_device = encoder.on_device();
   const ImageConfig& config = encoder.images->config;
   const Tiles tiles = split_picture(decode_picture(file, place), config.pictures);
-  auto image = std::make_unique<weft_image>();
+  auto image = std::make_shared<EncodedPicture>();
   image->width = config.text_width;
   image->merged = config.kind == ImageKind::merged;
+  image->token = encoder.token;
   if (config.kind != ImageKind::merged) image->ids = picture_ids(encoder, tiles);
   for (const Picture& picture : tiles.pictures) {
     EncodedTile tile = on_device.encode(picture);
@@ -134,7 +125,7 @@ static std::unique_ptr<weft_image> encode(weft_image_encoder& encoder, std::span
     image->ids.assign(size_t{tile.height} * tile.width, kRow);  // the template writes what is around them
   }
   make_parts(*image, config.text_width);
-  return image;
+  return std::make_unique<weft_image>(weft_image{std::move(image)});
 }
 
 weft_status weft_image_encoder_create(const weft_model* model, const char* path, weft_image_encoder** encoder,
@@ -176,10 +167,63 @@ weft_status weft_image_parts(const weft_image* image, weft_prompt_part* parts, s
                              size_t* tokens, weft_error* error) {
   return guard(error, [&] {
     require(image && (parts || capacity == 0) && count, "image, parts or count", "it is NULL");
-    std::copy_n(image->parts.begin(), std::min(capacity, image->parts.size()), parts);
-    *count = image->parts.size();
-    if (tokens) *tokens = image->ids.size();
+    const EncodedPicture& picture = *image->picture;
+    std::copy_n(picture.parts.begin(), std::min(capacity, picture.parts.size()), parts);
+    *count = picture.parts.size();
+    if (tokens) *tokens = picture.ids.size();
   });
+}
+
+Pictures capi::pictures_of(const weft_image* const* images, size_t count) {
+  Pictures pictures;
+  for (const weft_image* image : std::span(images, count)) {
+    require(image, "images", "one is NULL");
+    pictures.push_back(image->picture);
+  }
+  return pictures;
+}
+
+void capi::prompt_pictures(weft_session& session, std::span<const weft_prompt_part> parts, const Pictures& pictures) {
+  const Config& config = session.session.model().config;
+  for (const auto& picture : pictures)
+    if (picture->width != config.width || picture->merged != config.grid_token.has_value())
+      throw Error(Code::unsupported, "one was encoded for another model", "images",
+                  "use the encoder of the session's model");
+  std::vector<PromptPart> list = prompt_parts_of(session, parts);
+  for (const auto& picture : pictures) {
+    if (!picture->merged) continue;
+    for (PromptPart& part : list) {
+      if (part.rows.data() != picture->rows.data()) continue;
+      require(part.rows.size() == picture->rows.size(), "parts", "one has some of an image's rows");
+      part.grid = picture->grid;
+      part.deepstack = picture->deepstack;
+    }
+  }
+  session.session.prompt_parts(list);
+  session.begin_answer();
+}
+
+void capi::prompt_pictures(weft_session& session, std::span<const uint32_t> ids, const Pictures& pictures) {
+  std::vector<weft_prompt_part> parts;
+  size_t begin = 0, used = 0;
+  const auto add_ids = [&](size_t end) {
+    if (end > begin) parts.push_back({ids.data() + begin, nullptr, end - begin});
+    begin = end + 1;
+  };
+  const uint32_t token = pictures.empty() ? kRow : pictures[0]->token;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] != token) continue;
+    add_ids(i);
+    if (used < pictures.size()) parts.insert(parts.end(), pictures[used]->parts.begin(), pictures[used]->parts.end());
+    ++used;
+  }
+  add_ids(ids.size());
+  if (used != pictures.size())
+    throw Error(Code::invalid_argument,
+                "the prompt has " + std::to_string(used) + " places for pictures, there are " +
+                    std::to_string(pictures.size()) + " pictures",
+                "images");
+  prompt_pictures(session, parts, pictures);
 }
 
 weft_status weft_session_prompt_images(weft_session* session, const weft_prompt_part* parts, size_t count,
@@ -187,24 +231,6 @@ weft_status weft_session_prompt_images(weft_session* session, const weft_prompt_
   return guard(error, [&] {
     require(session && (parts || count == 0) && (images || image_count == 0), "session, parts or images", "it is NULL");
     const InUse use(session);
-    const Config& config = session->session.model().config;
-    for (const weft_image* image : std::span(images, image_count)) {
-      require(image, "images", "one is NULL");
-      if (image->width != config.width || image->merged != config.grid_token.has_value())
-        throw Error(Code::unsupported, "one was encoded for another model", "images",
-                    "use the encoder of the session's model");
-    }
-    std::vector<PromptPart> list = prompt_parts_of(*session, std::span(parts, count));
-    for (const weft_image* image : std::span(images, image_count)) {
-      if (!image->merged) continue;
-      for (PromptPart& part : list) {
-        if (part.rows.data() != image->rows.data()) continue;
-        require(part.rows.size() == image->rows.size(), "parts", "one has some of an image's rows");
-        part.grid = image->grid;
-        part.deepstack = image->deepstack;
-      }
-    }
-    session->session.prompt_parts(list);
-    session->begin_answer();
+    prompt_pictures(*session, std::span(parts, count), pictures_of(images, image_count));
   });
 }

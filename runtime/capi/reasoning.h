@@ -20,6 +20,7 @@ class Reasoning {
       : tokenizer_(tokenizer), options_(options), marks_(reasoning_marks(tokenizer.chat_template())) {}
 
   void set(const weft_reasoning_options& options) { options_ = options; }
+  const weft_reasoning_options& options() const { return options_; }
   // The next token begins an answer.
   void reset() { reader_.reset(); }
   // Called before a generate. context: of the session. grammar: one waits for the end of the reasoning. Returns text

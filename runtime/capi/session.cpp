@@ -241,15 +241,19 @@ Stop capi::generate(weft_session& session, const weft_generate_options& options,
   return reason;
 }
 
+weft_stop capi::generate_answer(weft_session& session, const weft_generate_options& options) {
+  const std::function<bool(uint32_t)> tell_one = teller(session, options);
+  const Stop reason =
+      session.reasoning ? generate_reasoned(session, options, tell_one) : generate(session, options, 0, tell_one);
+  return end(session, options, reason);
+}
+
 weft_status weft_session_generate(weft_session* session, const weft_generate_options* options, weft_stop* stop,
                                   weft_error* error) {
   return guard(error, [&] {
     require(session && options, "session or options", "it is NULL");
     const InUse use(session);
-    const std::function<bool(uint32_t)> tell_one = teller(*session, *options);
-    const Stop reason = session->reasoning ? generate_reasoned(*session, *options, tell_one)
-                                           : generate(*session, *options, 0, tell_one);
-    const weft_stop ended = end(*session, *options, reason);
+    const weft_stop ended = generate_answer(*session, *options);
     if (stop) *stop = ended;
   });
 }

@@ -99,34 +99,43 @@ weft_status weft_token_bytes(const weft_model* model, uint32_t id, char* bytes, 
   });
 }
 
+JsonValue capi::parse_conversation(const char* text) {
+  JsonValue conversation = parse_json_digits(text, kConversation, Code::invalid_argument, "conversation");
+  const auto is_object = [](const JsonValue& value) { return value.is_object(); };
+  const JsonValue *const messages = conversation.find("messages"), *const tools = conversation.find("tools"),
+                         *const variables = conversation.find("variables"), *const think = conversation.find("think");
+  require(messages && messages->is_array() && std::ranges::all_of(messages->items(), is_object), "conversation",
+          "it is not a JSON object with messages");
+  require(!tools || tools->is_null() || tools->is_array(), "conversation", "tools is not an array");
+  require(!variables || variables->is_null() || variables->is_object(), "conversation", "variables is not an object");
+  require(!think || think->is_null() || think->is_boolean(), "conversation", "think is not true or false");
+  return conversation;
+}
+
+std::vector<uint32_t> capi::chat_ids(const weft_model& model, const JsonValue& conversation) {
+  const JsonValue *const found = conversation.find("tools"), *const more = conversation.find("variables"),
+                         *const think = conversation.find("think");
+  const JsonValue tools = found ? *found : JsonValue();
+  JsonValue variables = more && !more->is_null() ? *more : JsonValue::object();
+  if (!tools.is_null() && model.tokenizer.chat_template().find(kXmlTools) != std::string::npos)
+    variables[kXmlTools] = tools;
+  JsonValue messages = conversation["messages"];
+  parse_arguments(messages);
+  const bool switched = think && think->is_boolean();
+  if (switched) variables = with_thinking(std::move(variables), think->get<bool>());
+  const ChatTemplate& chat = chat_template_of(model);
+  std::vector<TextPiece> prompt = chat.render(messages, tools, true, variables);
+  check_tools_are_used(chat, prompt, messages, tools, variables);
+  if (switched) begin_or_close(prompt, think->get<bool>(), model.tokenizer.chat_template());
+  return model.tokenizer.encode(prompt);
+}
+
 weft_status weft_apply_chat_template_json(const weft_model* model, const char* conversation, uint32_t* ids,
                                           size_t capacity, size_t* count, weft_error* error) {
   return guard(error, [&] {
     require(model && conversation && (ids || capacity == 0) && count, "model, conversation, ids or count",
             "it is NULL");
-    JsonValue json = parse_json_digits(conversation, kConversation, Code::invalid_argument, "conversation");
-    const auto is_object = [](const JsonValue& value) { return value.is_object(); };
-    const JsonValue *const found = json.find("tools"), *const more = json.find("variables");
-    require(json.contains("messages") && json["messages"].is_array() &&
-                std::ranges::all_of(json["messages"].items(), is_object),
-            "conversation", "it is not a JSON object with messages");
-    const JsonValue tools = found ? *found : JsonValue();
-    JsonValue variables = more && !more->is_null() ? *more : JsonValue::object();
-    require(tools.is_null() || tools.is_array(), "conversation", "tools is not an array");
-    require(variables.is_object(), "conversation", "variables is not an object");
-    if (!tools.is_null() && model->tokenizer.chat_template().find(kXmlTools) != std::string::npos)
-      variables[kXmlTools] = tools;
-    JsonValue messages = std::move(json["messages"]);
-    parse_arguments(messages);
-    const JsonValue* const think = json.find("think");
-    require(!think || think->is_null() || think->is_boolean(), "conversation", "think is not true or false");
-    const bool switched = think && think->is_boolean();
-    if (switched) variables = with_thinking(std::move(variables), think->get<bool>());
-    const ChatTemplate& chat = chat_template_of(*model);
-    std::vector<TextPiece> prompt = chat.render(messages, tools, true, variables);
-    check_tools_are_used(chat, prompt, messages, tools, variables);
-    if (switched) begin_or_close(prompt, think->get<bool>(), model->tokenizer.chat_template());
-    copy_ids(model->tokenizer.encode(prompt), ids, capacity, count);
+    copy_ids(chat_ids(*model, parse_conversation(conversation)), ids, capacity, count);
   });
 }
 

@@ -138,7 +138,8 @@ void set_fields(Plan& plan, const Caps& caps, std::string_view settings, const s
     const std::string_view setting = settings.substr(0, settings.find(','));
     settings.remove_prefix(std::min(setting.size() + 1, settings.size()));
     const size_t equals = std::min(setting.find('='), setting.size());
-    const PlanField& field = field_called(trimmed(setting.substr(0, equals)), place);
+    const std::string name = trimmed(setting.substr(0, equals));
+    const PlanField& field = field_called(name, place);
     const std::string text = trimmed(setting.substr(std::min(equals + 1, setting.size())));
     values.emplace_back(&field, number(text, field, place));
     // A flag keeps only whether it is set: larger numbers are refused here.

@@ -1,5 +1,6 @@
 // The native methods of weft.Native that need a session.
 #include <weft/adapter.h>
+#include <weft/conversation.h>
 #include <weft/descriptor.h>
 #include <weft/duty.h>
 #include <weft/lens.h>
@@ -224,9 +225,32 @@ NATIVE(void, promptParts)(JNIEnv* env, jclass, jlong session, jobjectArray parts
   });
 }
 
+NATIVE(jlong, conversationCreate)(JNIEnv* env, jclass, jlong session) {
+  return guard(env, [&] {
+    weft_conversation* conversation = nullptr;
+    check(env, [&](weft_error* error) {
+      return weft_conversation_create(as<weft_session>(session), nullptr, &conversation, error);
+    });
+    return as_handle(conversation);
+  });
+}
+
+NATIVE(void, conversationFree)(JNIEnv*, jclass, jlong conversation) {
+  weft_conversation_free(as<weft_conversation>(conversation));
+}
+
+NATIVE(void, conversationSet)(JNIEnv* env, jclass, jlong conversation, jbyteArray text) {
+  guard(env, [&] {
+    const Text json(env, text);
+    check(env, [&](weft_error* error) {
+      return weft_conversation_set(as<weft_conversation>(conversation), json.get(), error);
+    });
+  });
+}
+
 NATIVE(jint, generate)
-(JNIEnv* env, jclass, jlong session, jint max_tokens, jboolean ignore_stop_tokens, jboolean tell_prompt,
- jint think_tokens, jobject object) {
+(JNIEnv* env, jclass, jlong session, jlong conversation, jint max_tokens, jboolean ignore_stop_tokens,
+ jboolean tell_prompt, jint think_tokens, jobject object) {
   return guard(env, [&] {
     Callback callback{env, object};
     const weft_generate_options options = {static_cast<uint32_t>(max_tokens), ignore_stop_tokens, on_token, &callback};
@@ -236,7 +260,9 @@ NATIVE(jint, generate)
       weft_reasoning_options reasoning = {on_reasoning, &callback, static_cast<uint32_t>(think_tokens)};
       weft_session_set_reasoning(own, think_tokens < 0 ? nullptr : &reasoning, nullptr);
       if (tell_prompt) weft_session_set_prompt_callback(own, on_prompt, &callback, nullptr);
-      const weft_status status = weft_session_generate(own, &options, &stop, error);
+      const weft_status status =
+          conversation != 0 ? weft_conversation_answer(as<weft_conversation>(conversation), &options, &stop, error)
+                            : weft_session_generate(own, &options, &stop, error);
       if (tell_prompt) weft_session_set_prompt_callback(own, nullptr, nullptr, nullptr);
       reasoning.callback = nullptr;  // an answer that was cut may go on
       if (think_tokens >= 0) weft_session_set_reasoning(own, &reasoning, nullptr);

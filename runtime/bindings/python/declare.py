@@ -10,9 +10,10 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-# weft.h and soft.h first: others use their types. convert.h is another library's.
+FIRST = ["weft.h", "soft.h", "image.h"]  # others use their types
+# convert.h is another library's.
 HEADERS = sorted((path for path in (HERE.parents[1] / "include/weft").glob("*.h") if path.name != "convert.h"),
-                 key=lambda path: (path.name != "weft.h", path.name != "soft.h", path.name))
+                 key=lambda path: ([*FIRST, path.name].index(path.name), path.name))
 OUTPUT = HERE / "weft/_c.py"
 SCALARS = {"char": "c_char", "int": "c_int", "float": "c_float", "double": "c_double", "size_t": "c_size_t",
            "uint32_t": "c_uint32", "uint64_t": "c_uint64"}

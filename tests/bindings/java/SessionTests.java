@@ -86,6 +86,20 @@ final class SessionTests extends Fixture {
     }
   }
 
+  void testTheOldestTurnsMakeRoom() {
+    try (Session session = model.session(new SessionOptions().context(96))) {
+      List<Message> all = new ArrayList<>();
+      for (int i = 0; i < 8; ++i) {
+        all.addAll(ASK);
+        same(TIMER, session.generate(all, greedy(), null).text());
+        all.add(Message.assistant(TIMER));
+      }
+      List<Message> quoted = List.of(Message.user("\"\\\n\t\u0001\u00e9\ud83d\ude00"));
+      session.generate(quoted, greedy().maxTokens(1), null);
+      check(model.detokenize(session.ids()).contains(quoted.get(0).content()), model.detokenize(session.ids()));
+    }
+  }
+
   void testOptions() {
     try (Session session = session()) {
       Generation cut = session.generate(ASK, greedy().maxTokens(3), null);

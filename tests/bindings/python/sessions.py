@@ -29,6 +29,16 @@ class Generating(WithPocket):
             self.assertEqual(len(session.messages), 2)
             self.assertEqual(len(messages), 1)
 
+    def test_the_oldest_turns_make_room(self):
+        with self.session(context=96) as session:
+            for _ in range(8):
+                self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
+            self.assertEqual(len(session.messages), 16)
+            before = list(session.messages)
+            with self.assertRaisesRegex(weft.WeftError, "fit"):
+                session.chat("word " * 100).text()
+            self.assertEqual(session.messages, before)
+
     def test_reasoning(self):
         """Apart from the answer, and not bound by a grammar. Random weights: a grammar says what the model says, a budget ends its reasoning."""
         schema = {"enum": [1234, 5678]}

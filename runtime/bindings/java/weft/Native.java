@@ -133,10 +133,20 @@ final class Native {
   /** parts: int[] or float[] each. */
   static native void promptParts(long session, Object[] parts, int width);
 
-  /** Calls onToken of the session's object for each token, and onPrompt if asked to; returns a StopReason's ordinal. */
-  /** thinkTokens: -1: reasoning is not told apart. */
+  static native long conversationCreate(long session);
+
+  static native void conversationFree(long conversation);
+
+  static native void conversationSet(long conversation, byte[] json);
+
+  /**
+   * Calls onToken of the session's object for each token, and onPrompt if asked to; returns a StopReason's ordinal.
+   *
+   * @param conversation whose messages are answered; 0: what is in the context goes on
+   * @param thinkTokens -1: reasoning is not told apart
+   */
   static native int generate(
-      long session, int maxTokens, boolean ignoreStopTokens, boolean tellPrompt, int thinkTokens, Session object);
+      long session, long conversation, int maxTokens, boolean ignoreStopTokens, boolean tellPrompt, int thinkTokens, Session object);
 
   static native void cancel(long session);
 

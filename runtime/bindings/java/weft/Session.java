@@ -17,6 +17,7 @@ public final class Session implements ModelUser {
   private long handle; // guarded by this; 0: freed
   private boolean restoredSampling; // guarded by this: it is that of a file, until options have one
   private boolean restoredBias; // the same of the logit bias
+  private long conversation; // guarded by this; 0: none yet
   private String head = "full"; // guarded by this: what is set
   private int grammarKind; // guarded by this, as the next
   private String grammar;
@@ -105,8 +106,9 @@ public final class Session implements ModelUser {
 
   private void free() { // with this held
     if (handle == 0) return;
+    Native.conversationFree(conversation);
     Native.sessionFree(handle);
-    handle = 0;
+    handle = conversation = 0;
     model.release(this);
   }
 
@@ -121,17 +123,18 @@ public final class Session implements ModelUser {
   }
 
   /**
-   * Answers a conversation. The prefix that it shares with the context is not computed again. listener may be null.
+   * Answers a conversation. The prefix that it shares with the context is not computed again. The oldest turns that the
+   * context has no room for are left out of it; weft/conversation.h says more. listener may be null.
    *
    * @throws WeftException if it fails; the tokens that the listener got stay in the context
    */
   public synchronized Generation generate(List<Message> messages, GenerateOptions options, TokenListener listener) {
-    idle();
-    int[] prompt = model.applyChatTemplate(messages, options.think);
-    apply(handle, options);
-    Native.prompt(handle, prompt);
+    byte[] json = Native.bytes(Message.json(messages, options.think));
+    apply(idle(), options);
+    if (conversation == 0) conversation = Native.conversationCreate(handle);
+    Native.conversationSet(conversation, json);
     apart = true;
-    return run(options, listener);
+    return run(conversation, options, listener);
   }
 
   /** Continues a prompt: ids, as Model.tokenize returns them. listener may be null. */
@@ -139,13 +142,13 @@ public final class Session implements ModelUser {
     apply(idle(), options);
     Native.prompt(handle, prompt);
     apart = options.think != null;
-    return run(options, listener);
+    return run(0, options, listener);
   }
 
   /** Continues what is in the context. listener may be null. */
   public synchronized Generation proceed(GenerateOptions options, TokenListener listener) {
     apply(idle(), options);
-    return run(options, listener);
+    return run(0, options, listener);
   }
 
   private void apply(long session, GenerateOptions o) {
@@ -188,7 +191,7 @@ public final class Session implements ModelUser {
     }
   }
 
-  private Generation run(GenerateOptions options, TokenListener listener) {
+  private Generation run(long answering, GenerateOptions options, TokenListener listener) {
     text = new StringBuilder();
     reasoning = new StringBuilder();
     ids = new int[16];
@@ -196,7 +199,7 @@ public final class Session implements ModelUser {
     begin(listener, options.promptProgress);
     try {
       int stop = Native.generate(
-              handle, options.maxTokens, options.ignoreStopTokens, options.promptProgress != null,
+              handle, answering, options.maxTokens, options.ignoreStopTokens, options.promptProgress != null,
               apart ? options.thinkTokens : -1, this);
       return new Generation(text.toString(), reasoning.toString(), Arrays.copyOf(ids, count), StopReason.values()[stop], Native.stats(handle));
     } finally {

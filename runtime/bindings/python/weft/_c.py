@@ -212,6 +212,14 @@ class weft_prompt_part(ctypes.Structure):
     ]
 
 
+class weft_image_encoder(ctypes.Structure):
+    pass
+
+
+class weft_image(ctypes.Structure):
+    pass
+
+
 class weft_adapter(ctypes.Structure):
     pass
 
@@ -268,6 +276,10 @@ class weft_batch_end(ctypes.Structure):
         ("error", weft_error),
     ]
 
+
+class weft_conversation(ctypes.Structure):
+    pass
+
 weft_pause_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_double)
 
 class weft_head_estimate(ctypes.Structure):
@@ -276,14 +288,6 @@ class weft_head_estimate(ctypes.Structure):
         ("estimate", ctypes.c_float),
         ("bound", ctypes.c_float),
     ]
-
-
-class weft_image_encoder(ctypes.Structure):
-    pass
-
-
-class weft_image(ctypes.Structure):
-    pass
 
 
 class weft_importance_options(ctypes.Structure):
@@ -411,6 +415,14 @@ FUNCTIONS = {
     "weft_session_get_stats": (weft_stats, [ctypes.POINTER(weft_session)]),
     "weft_model_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_session_prompt_parts": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_image_encoder_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image_encoder)), ctypes.POINTER(weft_error)]),
+    "weft_image_encoder_free": (None, [ctypes.POINTER(weft_image_encoder)]),
+    "weft_image_encoder_token": (ctypes.c_uint32, [ctypes.POINTER(weft_image_encoder)]),
+    "weft_image_encode_file": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.POINTER(weft_error)]),
+    "weft_image_encode_memory": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.POINTER(weft_error)]),
+    "weft_image_free": (None, [ctypes.POINTER(weft_image)]),
+    "weft_image_parts": (ctypes.c_int, [ctypes.POINTER(weft_image), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_session_prompt_images": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_adapter_load": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.c_float, ctypes.POINTER(ctypes.POINTER(weft_adapter)), ctypes.POINTER(weft_error)]),
     "weft_adapter_free": (None, [ctypes.POINTER(weft_adapter)]),
     "weft_adapter_bytes": (ctypes.c_uint64, [ctypes.POINTER(weft_adapter)]),
@@ -432,6 +444,15 @@ FUNCTIONS = {
     "weft_batch_step": (ctypes.c_int, [ctypes.POINTER(weft_batch), ctypes.POINTER(weft_batch_end), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_session_copy_prefix": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_session_computed_tokens": (ctypes.c_size_t, [ctypes.POINTER(weft_session)]),
+    "weft_conversation_create": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_conversation)), ctypes.POINTER(weft_error)]),
+    "weft_conversation_free": (None, [ctypes.POINTER(weft_conversation)]),
+    "weft_conversation_ask": (ctypes.c_int, [ctypes.POINTER(weft_conversation), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.c_size_t, ctypes.POINTER(weft_generate_options), ctypes.POINTER(ctypes.c_int), ctypes.POINTER(weft_error)]),
+    "weft_conversation_answer": (ctypes.c_int, [ctypes.POINTER(weft_conversation), ctypes.POINTER(weft_generate_options), ctypes.POINTER(ctypes.c_int), ctypes.POINTER(weft_error)]),
+    "weft_conversation_continue": (ctypes.c_int, [ctypes.POINTER(weft_conversation), ctypes.POINTER(weft_generate_options), ctypes.POINTER(ctypes.c_int), ctypes.POINTER(weft_error)]),
+    "weft_conversation_undo": (ctypes.c_int, [ctypes.POINTER(weft_conversation), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_conversation_get": (ctypes.c_int, [ctypes.POINTER(weft_conversation), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_conversation_set": (ctypes.c_int, [ctypes.POINTER(weft_conversation), ctypes.c_char_p, ctypes.POINTER(weft_error)]),
+    "weft_conversation_forgotten": (ctypes.c_size_t, [ctypes.POINTER(weft_conversation)]),
     "weft_model_load_fd": (ctypes.c_int, [ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
     "weft_model_load_memory": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
     "weft_session_save_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
@@ -442,14 +463,6 @@ FUNCTIONS = {
     "weft_table_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_dots": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_states": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
-    "weft_image_encoder_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image_encoder)), ctypes.POINTER(weft_error)]),
-    "weft_image_encoder_free": (None, [ctypes.POINTER(weft_image_encoder)]),
-    "weft_image_encoder_token": (ctypes.c_uint32, [ctypes.POINTER(weft_image_encoder)]),
-    "weft_image_encode_file": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.POINTER(weft_error)]),
-    "weft_image_encode_memory": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.POINTER(weft_error)]),
-    "weft_image_free": (None, [ctypes.POINTER(weft_image)]),
-    "weft_image_parts": (ctypes.c_int, [ctypes.POINTER(weft_image), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
-    "weft_session_prompt_images": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_importance_options_default": (weft_importance_options, []),
     "weft_measure_importance": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(weft_importance_options), ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(weft_error)]),
     "weft_session_lens": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_lens_options), weft_lens_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),

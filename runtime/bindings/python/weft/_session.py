@@ -241,6 +241,7 @@ class Session(ModelUser):
         # Present values of each group; None: those of the restored file, until a call gives others.
         self._applied: dict[tuple[str, ...], dict[str, Any] | None] = {names: {} for names in _GROUPS}
         self.messages: list[Message] = []
+        self._conversation: Handle | None = None
         with self._changing() as session:
             self._apply(session, {})  # so that wrong settings are found now
 
@@ -248,11 +249,11 @@ class Session(ModelUser):
         """Ends a running generation, waits for it, and frees the session. Twice is fine."""
         handle = self._handle
         if handle and handle.inherited:
-            self._handle = self._running = None
+            self._handle = self._running = self._conversation = None
             return
         self.cancel()
         with self._lock:
-            self._handle = None  # a generation that has begun in the meantime has the handle too
+            self._handle = self._conversation = None  # a generation that has begun in the meantime has the handle too
         self.cancel()
         self._running = None
 
@@ -300,23 +301,31 @@ class Session(ModelUser):
         """Answers a message, or a list of messages that replaces the conversation.
 
         The message and the answer, however it ended, are appended to messages; if the call fails, messages is as
-        before. What the conversation shares with the context is not computed again.
+        before. What the conversation shares with the context is not computed again. The oldest turns that the context
+        has no room for are left out of it; weft/conversation.h says more.
         """
         given = _copied(settings)
 
         def start(generation: Generation) -> Lockstep[Token, None]:
             messages: list[Message] = [*self.messages, {"role": "user", "content": message}] if isinstance(message, str) else list(message)
             think = {**self._settings, **given}.get("think")
-            ids = self._model.apply_chat_template(messages, think=None if think is None else bool(think))
-            self._apart = True
+            think = None if think is None else bool(think)
 
-            def ended(text: str) -> None:
-                answer: Message = {"role": "assistant", "content": text}
-                if generation.reasoning:
-                    answer["reasoning_content"] = generation.reasoning
-                self.messages = [*messages, answer]
+            def begin(session: Any) -> tuple[Any, ...]:
+                self._apart = True
+                if self._conversation is None:
+                    made = ctypes.POINTER(_c.weft_conversation)()
+                    call("weft_conversation_create", session, None, ctypes.byref(made))
+                    self._conversation = Handle(made, library.weft_conversation_free, self._open())
+                conversation = self._conversation.pointer
+                call("weft_conversation_set", conversation, json.dumps({"messages": messages, "think": think}).encode())
+                return "weft_conversation_answer", conversation
 
-            return self._start(generation, ids, given, ended)
+            def ended() -> None:
+                if self._conversation:
+                    self.messages = json.loads(call_text("weft_conversation_get", self._conversation.pointer))["messages"]
+
+            return self._start(generation, given, begin, ended)
 
         return Generation(start)
 
@@ -328,33 +337,38 @@ class Session(ModelUser):
             ids = self._model.tokenize(prompt) if isinstance(prompt, str) else prompt
             if ids is not None or "think" in given:
                 self._apart = {**self._settings, **given}.get("think") is not None
-            return self._start(generation, ids, given, lambda text: None)
+
+            def begin(session: Any) -> tuple[Any, ...]:
+                if ids is not None:
+                    array = to_ids(ids)
+                    call("weft_session_prompt", session, array, len(array))
+                return "weft_session_generate", session
+
+            return self._start(generation, given, begin, lambda: None)
 
         return Generation(start)
 
     def _start(
-        self, generation: Generation, ids: Sequence[int] | None, given: dict[str, Any], ended: Callable[[str], None],
+        self, generation: Generation, given: dict[str, Any], begin: Callable[[Any], tuple[Any, ...]], ended: Callable[[], None],
     ) -> Lockstep[Token, None]:
+        """begin, with the session, returns the function that generates and its arguments before the options."""
         wanted = {**self._settings, **given}
         options = _c.weft_generate_options()
         fill(options, {"max_tokens": wanted.get("max_tokens", 0), "ignore_stop_tokens": int(wanted.get("ignore_stop_tokens", False))})
-        logprobs, stop, errors, texts = wanted.get("logprobs", 0), ctypes.c_int(), list[BaseException](), list[str]()
+        logprobs, stop, errors = wanted.get("logprobs", 0), ctypes.c_int(), list[BaseException]()
         progress, think, pieces = wanted.get("prompt_progress"), wanted.get("think"), list[str]()
         reasoning = _c.weft_reasoning_options()
         fill(reasoning, {"max_tokens": think if think and think is not True else 0})
         with self._changing() as session:
             self._apply(session, given)
-            if ids is not None:
-                array = to_ids(ids)
-                call("weft_session_prompt", session, array, len(array))
+            name, *first = begin(session)
 
-            def run(tell: Callable[[Token], int], handle: Handle | None = self._handle) -> None:
+            def run(tell: Callable[[Token], int], held: tuple[Handle | None, ...] = (self._handle, self._conversation)) -> None:
                 def callback(user: object, id: int, text: int, length: int) -> int:
                     token = self._token(session, id, ctypes.string_at(text, length).decode(), "".join(pieces), logprobs)
                     pieces.clear()
                     if token.id is not None:
                         generation.ids.append(token.id)
-                    texts.append(token.text)
                     return tell(token)
 
                 def reasoning_callback(user: object, text: int, length: int) -> int:
@@ -373,7 +387,7 @@ class Session(ModelUser):
                 try:
                     call("weft_session_set_reasoning", session, ctypes.byref(reasoning) if self._apart else None)
                     call("weft_session_set_prompt_callback", session, on_prompt, None)
-                    call("weft_session_generate", session, ctypes.byref(options), ctypes.byref(stop))
+                    call(name, *first, ctypes.byref(options), ctypes.byref(stop))
                 finally:
                     call("weft_session_set_prompt_callback", session, _c.weft_prompt_callback(), None)
                     reasoning.callback = _c.weft_reasoning_callback()
@@ -383,7 +397,7 @@ class Session(ModelUser):
                         raise errors[0]
                 if pieces:  # after the last token
                     tell(Token(None, "", reasoning="".join(pieces)))
-                ended("".join(texts))
+                ended()
                 generation.stop = choice(_c.weft_stop(stop.value))
 
             self._running = Lockstep(run, self._lock, lambda: library.weft_session_cancel(session))
