@@ -192,7 +192,7 @@ void Talk::set_conversation(const std::string& json) {
   if (said.is_object() && args_.think.on) said["think"] = *args_.think.on;
   conversation_.set(said.is_object() ? said.dump() : json);
   shown_with_.clear();
-  forgotten_ = 0;
+  forgotten_ = conversation_.forgotten();
 }
 
 void Talk::reset() {

@@ -334,6 +334,7 @@ JsonValue weft_conversation::json() const {
     all["messages"].push_back(std::move(json));
   }
   all["text"] = said.text;
+  if (templated() && forgotten() > 0) all["forgotten"] = forgotten();
   return all;
 }
 
@@ -355,6 +356,9 @@ void weft_conversation::set(JsonValue conversation) {
     other.first = said.first;  // so that the context begins where it did
   said = std::move(other);
   stop_.reset();
+  const JsonValue* const forgotten = conversation.find("forgotten");
+  if (forgotten && forgotten->is_number_unsigned() && forgotten->get<uint64_t>() < said.messages.size())
+    said.first = begin() + forgotten->get<size_t>();
 }
 
 weft_status weft_conversation_create(weft_session* session, const char* system, weft_conversation** conversation,

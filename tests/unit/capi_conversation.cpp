@@ -145,6 +145,15 @@ TEST_F(ConversationTest, TheOldestTurnsMakeRoom) {
   EXPECT_EQ(conversation.forgotten(), forgotten);
   EXPECT_EQ(messages(conversation), all);
   EXPECT_LT(session_->stats().prompt_tokens - computed, 10u);
+  // So they do in another process.
+  Conversation other(*session_);
+  other.set(conversation.json());
+  EXPECT_EQ(other.forgotten(), forgotten);
+  EXPECT_EQ(other.json(), conversation.json());
+  for (const char* wrong : {"99", "-1", "true", "1.5"}) {
+    other.set(Json{{"messages", all}, {"forgotten", Json::parse(wrong)}}.dump());
+    EXPECT_LE(other.forgotten(), forgotten) << wrong;
+  }
   conversation.set(Json{{"messages", Json::array({user("other")})}}.dump());
   conversation.answer(4);
   EXPECT_EQ(conversation.forgotten(), 0u);

@@ -57,8 +57,9 @@ WEFT_API weft_status weft_conversation_continue(weft_conversation* conversation,
 WEFT_API weft_status weft_conversation_undo(weft_conversation* conversation, char** question, weft_error* error);
 
 /* Copies the conversation as JSON, for weft_conversation_set and as the note of weft_session_save: an object with
- * "messages", with "text" (without a template, else empty), and with "tools", "variables" and "think" if they were set.
- * The caller frees *json with weft_string_free. A message with pictures has their number as "images". */
+ * "messages", with "text" (without a template, else empty), with "tools", "variables" and "think" if they were set, and
+ * with "forgotten" (weft_conversation_forgotten) if that is not 0. The caller frees *json with weft_string_free. A
+ * message with pictures has their number as "images". */
 WEFT_API weft_status weft_conversation_get(const weft_conversation* conversation, char** json, weft_error* error);
 
 /* Replaces the conversation by a JSON object as weft_conversation_get and weft_apply_chat_template_json (text.h) have

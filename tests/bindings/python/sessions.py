@@ -34,6 +34,18 @@ class Generating(WithPocket):
             for _ in range(8):
                 self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
             self.assertEqual(len(session.messages), 16)
+            self.assertLess(len(session.ids), 96)
+            path = os.path.join(FOLDER, "full.session")
+            session.save(path)
+            with self.session(context=96) as other:
+                other.restore(path)
+                self.assertEqual(other.messages, session.messages)
+                computed = []
+                for one in session, other:  # the context begins where it did
+                    before = one.stats.prompt_tokens
+                    self.assertEqual(one.chat("set a timer for 10 minutes").text(), TIMER)
+                    computed.append(one.stats.prompt_tokens - before)
+                self.assertEqual(computed[0], computed[1])
             before = list(session.messages)
             with self.assertRaisesRegex(weft.WeftError, "fit"):
                 session.chat("word " * 100).text()

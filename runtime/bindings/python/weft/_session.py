@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from . import _c
 from ._library import (
-    Handle, Lockstep, SupportsFileno, at_position, call, call_ids, call_text, choice, choose, fill, guarded, library, to_ids,
+    Handle, Lockstep, SupportsFileno, WeftError, at_position, call, call_ids, call_text, choice, choose, fill, guarded, library, to_ids,
     to_text,
 )
 from ._model import Adapter, Message, Model, float_pointer, import_numpy
@@ -313,11 +313,7 @@ class Session(ModelUser):
 
             def begin(session: Any) -> tuple[Any, ...]:
                 self._apart = True
-                if self._conversation is None:
-                    made = ctypes.POINTER(_c.weft_conversation)()
-                    call("weft_conversation_create", session, None, ctypes.byref(made))
-                    self._conversation = Handle(made, library.weft_conversation_free, self._open())
-                conversation = self._conversation.pointer
+                conversation = self._talk(session)
                 call("weft_conversation_set", conversation, json.dumps({"messages": messages, "think": think}).encode())
                 return "weft_conversation_answer", conversation
 
@@ -328,6 +324,14 @@ class Session(ModelUser):
             return self._start(generation, given, begin, ended)
 
         return Generation(start)
+
+    def _talk(self, session: Any) -> Any:
+        """The C conversation, which knows where the context begins in messages."""
+        if self._conversation is None:
+            made = ctypes.POINTER(_c.weft_conversation)()
+            call("weft_conversation_create", session, None, ctypes.byref(made))
+            self._conversation = Handle(made, library.weft_conversation_free, self._open())
+        return self._conversation.pointer
 
     def generate(self, prompt: str | Sequence[int] | None = None, **settings: Unpack[Settings]) -> Generation:
         """Continues a prompt: a text, or ids; None: what is in the context."""
@@ -528,10 +532,13 @@ class Session(ModelUser):
         descriptor), at its position: a regular file is cut off after the session. note: a text of your own in the file;
         None: messages, as `weft chat` writes and reads them.
         """
-        if note is None:
-            note = json.dumps({"messages": self.messages, "text": ""}, ensure_ascii=False)
-        text = to_text(note)
         with self._changing() as session:
+            if note is None:
+                note = json.dumps({"messages": self.messages, "text": ""}, ensure_ascii=False)
+                own = call_text("weft_conversation_get", self._conversation.pointer) if self._conversation else note
+                if json.loads(own)["messages"] == self.messages:
+                    note = own
+            text = to_text(note)
             if isinstance(path, (int, SupportsFileno)):
                 with at_position(path) as descriptor:
                     call("weft_session_save_fd", session, descriptor, text)
@@ -552,6 +559,9 @@ class Session(ModelUser):
                 note = call_text("weft_session_restore", session, os.fsencode(path))
             self._applied.update(dict.fromkeys(_SAVED))
             self.messages = _messages(note)
+            if self.messages:
+                with contextlib.suppress(WeftError):  # a note that is no conversation, or a model without a template
+                    call("weft_conversation_set", self._talk(session), to_text(note))
         return note
 
     def profile(self, tokens: int = 1, repeat: int = 5) -> dict[str, Any]:
