@@ -67,6 +67,7 @@ class Chat {
     guarded([&] { talk_->show_picture(path); });
   }
   void listen(const std::string& path);
+  void thoughts(const std::string&) { talk_->show_thoughts(); }
   void stats(const std::string&) { talk_->print_stats(); }
   void show_help(const std::string&) { std::cerr << help(); }
   void quit(const std::string&) { leave_ = true; }
@@ -96,6 +97,7 @@ const std::vector<Command>& Chat::commands() {
        &Chat::head},
       {"/image", "FILE", "show a picture with the next message, as --image does with the first", &Chat::image},
       {"/listen", "FILE", "ask what is said in a recording; with --listen", &Chat::listen},
+      {"/thoughts", "", "show what the model thought before its last answer", &Chat::thoughts},
       {"/stats", "", "show how long this conversation took, and where", &Chat::stats},
       {"/help", "", "show this list", &Chat::show_help},
       {"/quit", "", "leave; Ctrl-D does the same", &Chat::quit},

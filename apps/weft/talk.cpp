@@ -128,6 +128,16 @@ std::optional<std::string> Talk::undo() {
   return question;
 }
 
+void Talk::show_thoughts() const {
+  const nlohmann::json said = nlohmann::json::parse(conversation_.json());
+  const nlohmann::json& messages = said.at("messages");
+  const std::string text = messages.empty() ? "" : messages.back().value("reasoning_content", "");
+  if (text.empty())
+    std::cerr << "The last answer has no reasoning.\n";
+  else
+    show_dimmed(text);
+}
+
 void Talk::say_forgotten() {
   const std::size_t before = std::exchange(forgotten_, conversation_.forgotten());
   if (forgotten_ > before) std::cerr << "[the context is full: the oldest turns are forgotten]\n";
@@ -137,7 +147,7 @@ void Talk::show(const std::function<weft_stop(const api::TokenCallback&)>& answe
   const weft_stats before = session_.stats();
   const weft_speculation_stats guessed = session_.speculation_stats();
   std::uint64_t tokens = 0;
-  AnswerWriter writer(args_.think.on.value_or(false));
+  AnswerWriter writer(args_.think.on.value_or(false), interactive_ ? ": /thoughts shows it" : "");
   bool begun = false;
   const auto begin = [&] {
     if (!std::exchange(begun, true)) say_forgotten();

@@ -59,6 +59,7 @@ class Talk {
   void save(const std::string& path) const;
   void restore(const std::string& path);
   void adopt(const Talk& other);  // its conversation, without pictures
+  void show_thoughts() const;     // the reasoning of the last answer
   void print_stats();
 
   const weft_model_info& info() const { return info_; }

@@ -84,6 +84,28 @@ std::string TerminalText::add(std::string_view text, std::size_t columns) {
   return out;
 }
 
+std::string last_cells(std::string_view text, std::size_t cells) {
+  std::string shown;
+  std::size_t used = 0;
+  while (!text.empty()) {
+    std::size_t begin = text.size() - 1;  // of the last character
+    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;
+    std::string one(text.substr(begin));
+    text.remove_suffix(one.size());
+    utf8proc_int32_t character = 0;
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(one.data());
+    if (utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(one.size()), &character) <= 0) {
+      one = "\xEF\xBF\xBD";
+      character = 0xfffd;
+    }
+    if (is_control(character)) one = ' ', character = ' ';
+    used += static_cast<std::size_t>(std::max(utf8proc_charwidth(character), 0));
+    if (used > cells) break;
+    shown.insert(0, one);
+  }
+  return shown;
+}
+
 std::size_t terminal_columns() {
   winsize size = {};
   return isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;

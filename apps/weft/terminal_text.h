@@ -20,6 +20,9 @@ class TerminalText {
   std::size_t word_cells_ = 0;
 };
 
+// The end of a text that takes at most so many cells, in one line: control characters are spaces.
+std::string last_cells(std::string_view text, std::size_t cells);
+
 // Columns of the terminal on stdout; 0 if stdout is no terminal, or its size is not known.
 std::size_t terminal_columns();
 

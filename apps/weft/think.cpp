@@ -5,13 +5,25 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <utility>
+
+#include "common.h"
 
 namespace weft::cli {
 namespace {
 
+constexpr const char *kDim = "\x1b[2m", *kBright = "\x1b[22m", *kClearRest = "\x1b[K";
+constexpr std::string_view kThinking = "thinking: ";
+constexpr std::size_t kUsualColumns = 80;  // of a terminal that does not say
+
+bool has_escapes() {
+  const char* const term = std::getenv("TERM");
+  return term && std::string_view(term) != "dumb";
+}
+
 bool has_colors() {
-  const char *const none = std::getenv("NO_COLOR"), *const term = std::getenv("TERM");
-  return (!none || !*none) && term && std::string_view(term) != "dumb";
+  const char* const none = std::getenv("NO_COLOR");
+  return (!none || !*none) && has_escapes();
 }
 
 }  // namespace
@@ -33,27 +45,56 @@ void add_think_option(CLI::App* command, ThinkArgs& args) {
       ->type_name("on|off|N");
 }
 
-AnswerWriter::AnswerWriter(bool asked)
-    : terminal_(isatty(STDOUT_FILENO) == 1), colors_(terminal_ && has_colors()), shown_(terminal_ || asked) {}
+AnswerWriter::AnswerWriter(bool asked, std::string remark)
+    : terminal_(isatty(STDOUT_FILENO) == 1),
+      colors_(terminal_ && has_colors()),
+      asked_(asked),
+      remark_(std::move(remark)) {}
 
 std::string AnswerWriter::as_shown(std::string_view text) {
   return terminal_ ? on_terminal_.add(text, terminal_columns()) : std::string(text);
 }
 
+std::string AnswerWriter::dimmed(const std::string& text) const {
+  return colors_ ? std::string(kDim) + text + kBright : text;
+}
+
 bool AnswerWriter::reasoning(std::string_view text) {
-  if (!shown_) return true;
-  std::ostream& out = terminal_ ? std::cout : std::cerr;
-  if (!reasons_ && colors_) out << "\x1b[2m";
-  reasons_ = true;
-  out << as_shown(text) << std::flush;
+  if (!std::exchange(reasons_, true)) {
+    begun_ = std::chrono::steady_clock::now();
+    if (asked_ && colors_) std::cout << kDim;
+  }
+  if (asked_)
+    (terminal_ ? std::cout : std::cerr) << as_shown(text) << std::flush;
+  else if (terminal_)
+    fold(text);
   return static_cast<bool>(std::cout);
 }
 
+// A terminal without escapes shows nothing until the reasoning ends.
+void AnswerWriter::fold(std::string_view text) {
+  constexpr std::size_t kKept = 4096;  // bytes: more than a line
+  folded_ += text;
+  if (folded_.size() > kKept) folded_.erase(0, folded_.size() - kKept / 2);
+  if (!has_escapes()) return;
+  const std::size_t columns = terminal_columns();
+  const std::size_t cells = (columns == 0 ? kUsualColumns : columns) - 1;
+  if (cells <= kThinking.size()) return;
+  std::cout << '\r' << dimmed(std::string(kThinking) + last_cells(folded_, cells - kThinking.size())) << kClearRest
+            << std::flush;
+}
+
 void AnswerWriter::leave_reasoning() {
-  if (!reasons_) return;
-  reasons_ = false;
-  if (colors_) std::cout << "\x1b[22m";
-  (terminal_ ? std::cout : std::cerr) << as_shown(terminal_ ? "\n\n" : "\n") << std::flush;
+  if (!std::exchange(reasons_, false)) return;
+  if (asked_) {
+    if (colors_) std::cout << kBright;
+    (terminal_ ? std::cout : std::cerr) << as_shown(terminal_ ? "\n\n" : "\n") << std::flush;
+  } else if (terminal_) {
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begun_;
+    if (has_escapes()) std::cout << '\r' << kClearRest;
+    std::cout << dimmed(format("[thought for %.0f s%s]", time.count(), remark_.c_str())) << "\n\n" << std::flush;
+    folded_.clear();
+  }
 }
 
 bool AnswerWriter::answer(std::string_view text) {
@@ -64,6 +105,14 @@ bool AnswerWriter::answer(std::string_view text) {
 
 void AnswerWriter::end() {
   leave_reasoning();
+  std::cout << std::endl;
+}
+
+void show_dimmed(std::string_view text) {
+  const bool terminal = isatty(STDOUT_FILENO) == 1, colors = terminal && has_colors();
+  if (colors) std::cout << kDim;
+  std::cout << (terminal ? TerminalText().add(text, terminal_columns()) : std::string(text));
+  if (colors) std::cout << kBright;
   std::cout << std::endl;
 }
 

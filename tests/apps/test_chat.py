@@ -209,12 +209,12 @@ class OneQuestion(unittest.TestCase):
 class Terminal:
     """weft on a pseudo-terminal."""
 
-    def __init__(self, *argv, columns=0):
+    def __init__(self, *argv, columns=0, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             if columns:
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-            os.execve(BIN / "weft", ["weft", *map(str, argv)], ENV)
+            os.execve(BIN / "weft", ["weft", *map(str, argv)], {**ENV, **env})
         self.seen = ""
 
     def expect(self, text, seconds=60):
@@ -330,8 +330,38 @@ class Thinking(unittest.TestCase):
         weft("chat", "--lines", "-m", thinks(), "--think", "off", *self.says("Yes."), stdin=f"hello\n/save {other}\n")
         self.assertGreater(prompt("--restore", file), prompt("--restore", other) + 5)
 
+    def test_folded_on_a_terminal(self):
+        """Reasoning that nobody asked for is a line with its end, and then its time; a command shows it."""
+        text = "One thought, and another, and a third that is longer than a line. "
+        chat = Terminal("chat", "-m", thinks(), *self.says("<think>" + text * 3 + "\u6771\u4eac</think>Yes."), "--think", "off", columns=40)
+        self.addCleanup(chat.close)
+        chat.expect("> ")
+        chat.type(b"hello\r")
+        before = chat.expect("[thought for ")
+        rows = screen(before.split("hello", 1)[1], 40)
+        self.assertEqual(len(rows), 2, rows)  # what was typed, and one line
+        self.assertIn("thinking: t is longer than a line. \u6771\u4eac", before)
+        self.assertEqual(before.count("\x1b[2m"), before.count("\x1b[22m") + 1)
+        self.assertIn("Yes.", chat.expect("> "))
+        chat.type(b"/thoughts\r")
+        said = chat.expect("\x1b[22m")
+        self.assertEqual(said.split("\x1b[2m")[1].replace("\r\n", " ").count("One thought,"), 3)
+        chat.type(b"/reset\r")
+        chat.type(b"/thoughts\r")
+        chat.expect("The last answer has no reasoning.")
+        chat.type(b"/quit\r")
+        self.assertEqual(chat.wait(), 0)
+        for env, escapes in (({"NO_COLOR": "1"}, True), ({"TERM": "dumb"}, False)):
+            quiet = Terminal("chat", "-m", thinks(), *self.says("<think>Oh.</think>Yes."), "--think", "off", "hello", columns=40, **env)
+            self.addCleanup(quiet.close)
+            said = quiet.expect("Yes.")
+            self.assertRegex(said, r"\[thought for \d+ s\]")
+            self.assertNotIn("\x1b[2m", said)
+            self.assertEqual("thinking: Oh.\x1b[K" in said, escapes)
+            self.assertEqual("\x1b" in said, escapes)
+
     def test_on_a_terminal(self):
-        """The reasoning is dimmed there, before the answer; a continued answer goes on within it."""
+        """The reasoning that was asked for is dimmed there, before the answer; a continued answer goes on within it."""
         chat = Terminal("chat", "-m", thinks(), "--think", "6", "--json-schema", self.schema(), "-n", 3, "--temperature", 0)
         self.addCleanup(chat.close)
         chat.expect("> ")
