@@ -1,12 +1,15 @@
 # weft_shaders()
 #
-# Compiles every NAME.comp of this folder to SPIR-V and writes the C++ header "NAME.spv.h" from it: `weft::shaders::NAME`, a Shader
-# (gpu/shader.h) with the bindings, the buffers written and the push constants that the SPIR-V itself declares. "all.spv.h" lists all.
+# Compiles every NAME.comp of this folder to SPIR-V and writes the C++ header "NAME.spv.h" from it: the kernel `weft::shaders::NAME` with its
+# bindings and specialisation constants by name (cmake/shader_header.cmake). "all.spv.h" lists all kernels.
 #
 # Comment lines of a .comp say more:
 #   // Variants: subgroup texel      The source is compiled once more for each, with WEFT_SUBGROUP or WEFT_TEXEL defined: NAME_subgroup, NAME_texel.
 #   // Variant of: attend            NAME is attend_VARIANT: a source of its own for a variant of the operation `attend`.
-#   // Interface of: attend_texel    NAME has that shader's bindings and push constants. spirv-cross cannot read its own.
+#   // Optional: bias begun          Bindings that only some specialisation constants use. A dispatch may leave them out.
+#   // Full subgroups: NAME_int8     Kernels whose pipelines need full subgroups; a workgroup's size in x is a multiple of the subgroups'.
+#   // Interface of: attend_texel    NAME has that shader's bindings, push constants and specialisation constants, and its own specialisation
+#                                    constants, which the .comp itself declares. spirv-cross cannot read its SPIR-V.
 #   // Needs: GL_KHR_x               Where glslang is too old for that extension, NAME has no code.
 find_program(GLSLANG_VALIDATOR NAMES glslangValidator glslang REQUIRED)
 find_program(SPIRV_CROSS NAMES spirv-cross REQUIRED)
@@ -41,28 +44,30 @@ function(weft_shaders)
   set(includes)
   set(addresses)
   foreach(source ${sources})
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source}) # for the two lines
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source}) # for the comment lines
     cmake_path(GET source STEM name)
     weft_shader_line(${source} "Variants" variants)
     weft_shader_line(${source} "Variant of" operation)
     weft_shader_line(${source} "Interface of" interface)
     weft_shader_line(${source} "Needs" needs)
+    weft_shader_line(${source} "Optional" optional)
+    weft_shader_line(${source} "Full subgroups" full_subgroups)
     set(compiler ${GLSLANG_VALIDATOR})
     set(modules)
     if(interface)
-      list(APPEND modules ${folder}/${interface}.spv)
+      list(APPEND modules ${folder}/${interface}.named.spv)
     endif()
+    set(left_out FALSE)
     if(needs)
       set(compiler ${WEFT_NEWER_GLSLANG})
       weft_glslang_knows(${needs} known)
       if(NOT known)
         message(STATUS "${name}.comp is left out: ${compiler} does not know ${needs} (-DWEFT_NEWER_GLSLANG=PROGRAM)")
-        set(interface left_out)
-        set(modules)
+        set(left_out TRUE)
       endif()
     endif()
     list(TRANSFORM variants PREPEND ${name}_ OUTPUT_VARIABLE names)
-    if(interface STREQUAL left_out)
+    if(left_out)
       set(names)
     else()
       list(PREPEND names ${name})
@@ -72,21 +77,29 @@ function(weft_shaders)
       if(define)
         string(TOUPPER "-DWEFT${define}=1" define)
       endif()
+      set(compile ${compiler} --quiet -V --target-env vulkan1.1 -I${CMAKE_CURRENT_SOURCE_DIR} ${define})
+      set(outputs ${folder}/${shader}.spv)
+      set(named)
+      if(NOT interface)
+        list(APPEND outputs ${folder}/${shader}.named.spv)
+        set(named COMMAND ${compile} -o ${folder}/${shader}.named.spv ${source})
+      endif()
       add_custom_command(
-        OUTPUT ${folder}/${shader}.spv
-        COMMAND ${compiler} --quiet -V -g0 --target-env vulkan1.1 -I${CMAKE_CURRENT_SOURCE_DIR} ${define}
-                --depfile ${folder}/${shader}.d -o ${folder}/${shader}.spv ${source}
+        OUTPUT ${outputs}
+        COMMAND ${compile} -g0 --depfile ${folder}/${shader}.d -o ${folder}/${shader}.spv ${source}
+        ${named}
         DEPENDS ${source}
         DEPFILE ${folder}/${shader}.d
         COMMENT "Shader ${shader}"
         VERBATIM)
-      list(APPEND modules ${folder}/${shader}.spv)
+      list(APPEND modules ${outputs})
       string(APPEND addresses "  &${shader},\n")
     endforeach()
     add_custom_command(
       OUTPUT ${folder}/${name}.spv.h
-      COMMAND ${CMAKE_COMMAND} -DSPIRV_CROSS=${SPIRV_CROSS} -DFOLDER=${folder} -DNAME=${name} "-DVARIANTS=${variants}" -DOPERATION=${operation}
-              -DINTERFACE=${interface} -P ${script}
+      COMMAND ${CMAKE_COMMAND} -DSPIRV_CROSS=${SPIRV_CROSS} -DFOLDER=${folder} -DSOURCE=${source} "-DVARIANTS=${variants}"
+              -DOPERATION=${operation} -DINTERFACE=${interface} "-DOPTIONAL=${optional}" "-DFULL_SUBGROUPS=${full_subgroups}"
+              -DLEFT_OUT=${left_out} -P ${script}
       DEPENDS ${modules} ${script}
       COMMENT "Shader header ${name}"
       VERBATIM)

@@ -16,9 +16,9 @@ layout(std430, binding = 0) readonly buffer State { StepState state; };
 #ifdef WEFT_TEXEL
 #define WIDTH 4
 #define VALUE vec4
-layout(binding = 1) uniform usamplerBuffer inputs;
+layout(binding = 1) uniform usamplerBuffer x;
 layout(std430, binding = 2) writeonly buffer Output { vec4 y[]; };
-vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(inputs, int(i))); }
+vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(x, int(i))); }
 vec4 activated(vec4 value) {
   [[unroll]] for (uint j = 0; j < 4; ++j) value[j] = activated(value[j]);
   return value;

@@ -1,6 +1,7 @@
 // Grouped-query attention of a token over the cache, with the running softmax of Milakov and Gimelshein (2018): a block of positions at a
 // time, so that any context fits into shared memory. A workgroup does HEADS query heads of one key/value head, which share what it reads.
 // Variants: subgroup
+// Optional: biases parts sinks
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -40,18 +41,18 @@ const uint TURNS = (POSITIONS + THREADS - 1) / THREADS;
 
 layout(std430, binding = 1) readonly buffer Queries { float qkv[]; };  // (pass tokens, q_stride): q, or q|k|v
 layout(std430, binding = 2) readonly buffer Keys { uvec4 keys[]; };  // layout in rope.comp and abi.h
-layout(std430, binding = 2) readonly buffer KeyScales { uint key_scales[]; };
+layout(std430, binding = 2) readonly buffer KeysAsScales { uint key_scales[]; };
 layout(std430, binding = 3) readonly buffer Values { uint values[]; };
-layout(std430, binding = 3) readonly buffer ValuePairs { uvec2 value_pairs[]; };
-layout(std430, binding = 3) readonly buffer ValueWords { uvec4 value_words[]; };
+layout(std430, binding = 3) readonly buffer ValuesAsPairs { uvec2 value_pairs[]; };
+layout(std430, binding = 3) readonly buffer ValuesAsWords { uvec4 value_words[]; };
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };  // (pass tokens, out_stride)
 layout(std430, binding = 5) readonly buffer Biases { float biases[]; };  // (heads, 2 * reach + 1): key - query from -reach to reach
-layout(std430, binding = 5) readonly buffer RopeTable { vec2 rope_table[]; };  // as in rope.comp
-layout(std430, binding = 2) writeonly buffer NewKeys { uvec4 new_keys[]; };
-layout(std430, binding = 3) writeonly buffer NewValues { uint new_values[]; };
+layout(std430, binding = 5) readonly buffer BiasesAsRopeTable { vec2 rope_table[]; };  // as in rope.comp
+layout(std430, binding = 2) writeonly buffer KeysAsNew { uvec4 new_keys[]; };
+layout(std430, binding = 3) writeonly buffer ValuesAsNew { uint new_values[]; };
 layout(std430, binding = 6) coherent buffer PartsBuffer { float parts[]; };  // abi.h
-layout(std430, binding = 6) coherent buffer PartPairs { vec2 part_pairs[]; };
-layout(std430, binding = 6) coherent buffer Arrivals { uint arrivals[]; };
+layout(std430, binding = 6) coherent buffer PartsAsPairs { vec2 part_pairs[]; };
+layout(std430, binding = 6) coherent buffer PartsAsArrivals { uint arrivals[]; };
 layout(std430, binding = 7) readonly buffer Sinks { float sinks[]; };  // (heads)
 layout(push_constant) uniform Push { AttendPush p; };
 #define TREE (MASK == MASK_TREE)

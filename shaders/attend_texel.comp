@@ -2,6 +2,7 @@
 // llvmpipe makes one instruction of; barriers it runs as switches of coroutines, and it reads buffers in loops lane by lane. For heads of whole
 // texels: eight dimensions in f16, sixteen in q8, 32 of keys and 64 of values in q4.
 // Variant of: attend
+// Optional: biases rope_table new_keys new_values parts sinks
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -34,7 +35,7 @@ layout(local_size_x = 8) in;
 const uint SHARES = (DIM + 31) / 32;  // of a query, in texels a lane
 const uint VALUE_TEXELS = (DIM + 63) / 64;   // of a value, likewise
 
-layout(binding = 1) uniform usamplerBuffer queries;  // (pass tokens, q_stride) floats
+layout(binding = 1) uniform usamplerBuffer qkv;      // (pass tokens, q_stride) floats
 layout(binding = 2) uniform usamplerBuffer keys;     // layout in rope.comp and abi.h
 layout(binding = 3) uniform usamplerBuffer values;
 layout(std430, binding = 4) writeonly buffer Output { float y[]; };      // (pass tokens, out_stride)
@@ -43,7 +44,7 @@ layout(binding = 6) uniform usamplerBuffer rope_table;  // as in rope.comp
 layout(std430, binding = 7) writeonly buffer NewKeys { uvec4 new_keys[]; };
 layout(std430, binding = 8) writeonly buffer NewValues { uvec4 new_values[]; };
 layout(std430, binding = 9) coherent buffer PartsBuffer { float parts[]; };  // abi.h
-layout(std430, binding = 9) coherent buffer Arrivals { uint arrivals[]; };
+layout(std430, binding = 9) coherent buffer PartsAsArrivals { uint arrivals[]; };
 layout(std430, binding = 10) readonly buffer Sinks { float sinks[]; };  // as in attend.comp
 layout(push_constant) uniform Push { AttendPush p; };
 #define TREE (MASK == MASK_TREE)
@@ -52,7 +53,7 @@ layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/window.glsl"
 #include "lib/parts.glsl"
 
-vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(queries, int(i))); }
+vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(qkv, int(i))); }
 vec4 rope_table_at(uint i) { return uintBitsToFloat(texelFetch(rope_table, int(i))); }
 #include "lib/rotate.glsl"
 

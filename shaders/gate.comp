@@ -1,6 +1,7 @@
 // Gates what a mixer has computed, in place, and norms it: by groups, which are heads (Gated DeltaNet), or parts of a row (Mamba-2). The norm
 // is RMSNorm. Or gates a token by its per-layer embedding (Gemma 4). One workgroup a group and token.
 // Variants: subgroup
+// Optional: weight
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

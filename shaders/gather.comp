@@ -11,7 +11,7 @@ layout(constant_id = 2) const uint ADD = 0;  // 1: x += the row
 layout(local_size_x = 64) in;
 
 layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };  // the slice's tiles
-layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
+layout(std430, binding = 0) readonly buffer WordsAsSmallWords { uint small_words[]; };
 layout(std430, binding = 1) readonly buffer State { StepState state; };
 layout(std430, binding = 2) readonly buffer History { uint history[]; };
 layout(std430, binding = 3) buffer Output { float x[]; };  // (pass tokens, stride)

@@ -13,7 +13,7 @@
 layout(std430, binding = 0) readonly buffer State { StepState state; };
 layout(std430, binding = 1) readonly buffer Input { vec4 x[]; };         // (pass tokens, in_stride / 4)
 layout(std430, binding = 2) writeonly buffer Output { uvec4 halves[]; };  // (pass tokens, out_stride / 4), as abi.h has it
-layout(std430, binding = 2) writeonly buffer Notes { float notes[]; };
+layout(std430, binding = 2) writeonly buffer HalvesAsNotes { float notes[]; };
 layout(push_constant) uniform Push { HalvesPush p; };
 
 const uint EIGHTS = BLOCK / 8;

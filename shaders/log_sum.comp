@@ -1,5 +1,6 @@
 // ln(sum(exp(logits))) of each softmax, over its own rows of the vocabulary; at least the greatest logit. One workgroup a softmax.
 // Variants: subgroup
+// Optional: clusters
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -1,6 +1,7 @@
 // Log-probabilities of the token that is chosen and of the likeliest ones, by the model alone: of logits before penalties, temperature and
 // filters, over all rows or over the listed ones. One workgroup; runs before advance, for the token that advance will append.
 // Variants: subgroup
+// Optional: lists
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

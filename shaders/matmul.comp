@@ -3,6 +3,8 @@
 // the weights and sums of x^2, and the product that reads those rows ends it. Gates (activate.comp): it applies them.
 // WEFT_INT8 (not f16 and q6; WEFT_SUBGROUP's lanes) rounds the inputs to 8 bits (lib/rows_int8.glsl).
 // Variants: subgroup texel int8
+// Optional: bias norm_weights begun
+// Full subgroups: matmul_subgroup matmul_int8
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS

@@ -1,6 +1,8 @@
 // y = x W^T + bias of the experts that each token has chosen: the workgroups find their rows by the choice on the device, and nobody reads
 // another expert's.
 // Variants: subgroup texel
+// Optional: biases
+// Full subgroups: matmul_expert_subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/rows.glsl"

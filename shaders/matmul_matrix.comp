@@ -7,6 +7,8 @@
 // Variant of: matmul
 // Interface of: matmul_tiled
 // Needs: GL_KHR_cooperative_matrix
+// Optional: bias
+// Full subgroups: matmul_matrix
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -30,7 +32,7 @@ const float PEAK = 4096;
 #include "lib/tile_weights.glsl"
 
 layout(std430, binding = 1) readonly buffer Inputs { uvec4 inputs[]; };  // (pass tokens, in_stride / 4) of halves, as abi.h has them
-layout(std430, binding = 1) readonly buffer Notes { float notes[]; };
+layout(std430, binding = 1) readonly buffer InputsAsNotes { float notes[]; };
 layout(std430, binding = 2) readonly buffer State { StepState state; };
 layout(std430, binding = 3) buffer Output { float y[]; };  // (pass tokens, out_stride)
 layout(std430, binding = 4) readonly buffer Bias { float bias[]; };  // (rows)

@@ -9,6 +9,7 @@
 // by an instruction. These integer sums are exact.
 // Variant of: matmul
 // Variants: fp16 int8
+// Optional: bias
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

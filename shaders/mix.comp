@@ -4,6 +4,7 @@
 //
 // Some softmaxes of an adaptive one may not have been computed. Their rows get an upper bound: the prior, as if the row had all of its softmax.
 // log_sum is at least each logit, everything is `precise`, and sums are rounded monotonically, so the bound holds to the last bit.
+// Optional: clusters
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

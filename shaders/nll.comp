@@ -1,5 +1,6 @@
 // Negative log-likelihood of the token that follows: ln(sum(exp(logits))) - logit of the target. One workgroup a row of logits.
 // Variants: subgroup
+// Optional: allowed_rows
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -3,6 +3,7 @@
 //
 // WEFT_TEXEL is for llvmpipe: eight lanes a token, which share by shuffles and read four floats a load. For whole texels of columns.
 // Variants: subgroup texel
+// Optional: next_weight begun
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"
@@ -15,14 +16,14 @@ layout(local_size_x = LANES) in;
 #define THREADS LANES
 #define WIDTH 4
 #define VALUE vec4
-layout(binding = 1) uniform usamplerBuffer inputs;
-layout(binding = 2) uniform usamplerBuffer weights;
-layout(binding = 4) uniform usamplerBuffer next_weights;
+layout(binding = 1) uniform usamplerBuffer x;
+layout(binding = 2) uniform usamplerBuffer weight;
+layout(binding = 4) uniform usamplerBuffer next_weight;
 layout(std430, binding = 3) buffer Output { vec4 y[]; };
 layout(std430, binding = 5) writeonly buffer Begun { vec4 begun[]; };
-vec4 next_weight_at(uint i) { return uintBitsToFloat(texelFetch(next_weights, int(i))); }
-vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(inputs, int(i))); }
-vec4 weight_at(uint i) { return uintBitsToFloat(texelFetch(weights, int(i))); }
+vec4 next_weight_at(uint i) { return uintBitsToFloat(texelFetch(next_weight, int(i))); }
+vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(x, int(i))); }
+vec4 weight_at(uint i) { return uintBitsToFloat(texelFetch(weight, int(i))); }
 #define PADDED(sum) vec4(sum, 0, 0, 0)
 #define SUM lanes_sum
 float sum_of(vec4 value) { return lanes_sum(value.x + value.y + value.z + value.w); }

@@ -1,4 +1,5 @@
 // Scores from logits, of all rows or of the listed ones, and the highest finite one, for filter.
+// Optional: lists
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "narrowed.h"

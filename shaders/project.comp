@@ -1,5 +1,7 @@
 // Vocabulary projection: logits of every row of a slice of the table for TOKENS hidden states, or of each workgroup's rows only the best.
 // Variants: subgroup texel
+// Optional: logits candidates
+// Full subgroups: project_subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WEFT_SMALL_GROUPS

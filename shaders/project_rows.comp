@@ -1,5 +1,6 @@
 // Vocabulary projection of listed rows only: the same sums as project gives, to the last bit.
 // Variants: subgroup texel
+// Full subgroups: project_rows_subgroup
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "lib/table.glsl"

@@ -34,9 +34,9 @@ layout(binding = 1) uniform usamplerBuffer qkv;
 layout(binding = 2) uniform usamplerBuffer rope_table;
 layout(std430, binding = 3) writeonly buffer Queries { vec4 q[]; };
 layout(std430, binding = 4) writeonly buffer Keys { uvec4 keys[]; };
-layout(std430, binding = 4) writeonly buffer KeyScales { uint key_scales[]; };
+layout(std430, binding = 4) writeonly buffer KeysAsScales { uint key_scales[]; };
 layout(std430, binding = 5) writeonly buffer Values { uvec4 values[]; };
-layout(std430, binding = 5) writeonly buffer ValueScales { uint value_scales[]; };
+layout(std430, binding = 5) writeonly buffer ValuesAsScales { uint value_scales[]; };
 
 vec4 input_at(uint i) { return uintBitsToFloat(texelFetch(qkv, int(i))); }
 vec4 rope_table_at(uint i) { return uintBitsToFloat(texelFetch(rope_table, int(i))); }

@@ -1,6 +1,7 @@
 // Hidden states into the basis of a vocabulary table, or rows of it back (ops/basis.h): columns scaled and in another order, all but the leading
 // ones turned by rounds of signs and Hadamard matrices. It may do an RMSNorm of the states first (norm.comp), and begin one of the rows that come
 // back, as matmul.comp does: a dispatch and its barrier cost more.
+// Optional: state weight normed
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -20,7 +21,7 @@ layout(std430, binding = 2) coherent buffer Rotated { float rotated[]; };  // (t
 layout(std430, binding = 3) readonly buffer State { StepState state; };
 layout(std430, binding = 4) readonly buffer Weight { float weight[]; };   // (width) of the norm
 layout(std430, binding = 5) writeonly buffer Normed { float normed[]; };  // (tokens, stride)
-layout(std430, binding = 5) writeonly buffer Begun { float begun[]; };    // (tokens, begun_stride)
+layout(std430, binding = 5) writeonly buffer NormedAsBegun { float begun[]; };  // (tokens, begun_stride)
 layout(push_constant) uniform Push { RotatePush p; };
 
 // Blocks lie one word apart, so that lanes with neighbouring blocks use different banks.

@@ -1,6 +1,7 @@
 // A token's experts: those of the highest scores, and what their results are multiplied by. Scores are the logits (Jiang et al. 2024, "Mixtral
 // of Experts"), or their sigmoids with a bias that only chooses (DeepSeek-AI 2024, "DeepSeek-V3", section 2.1.2).
 // Variants: subgroup
+// Optional: biases
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -1,6 +1,7 @@
 // The best score of each SAMPLE_ROWS rows: the greatest (greedy; the lowest id among equals), or, when sampling, the greatest score plus
 // Gumbel noise among those between the threshold and the ceiling, which draws exactly from their softmax (Gumbel 1954; Maddison et al. 2014) and needs
 // no sums. Noise is a function of seed, position and id alone, so the draw does not depend on how the rows are spread over lanes.
+// Optional: lists
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -1,6 +1,7 @@
 // Whisper's rule for times (Radford et al. 2022): if the timestamps, the rows from `first` on, are together likelier than the likeliest
 // other row, the token is a timestamp. Then the other rows' logits become -infinity. One workgroup.
 // Variants: subgroup
+// Optional: lists
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "abi.h"

@@ -81,7 +81,7 @@ VkPipeline Kernel::compile(VkPipelineCache cache) const {
                                           spec_.constants.size() * 4, spec_.constants.data()};
   const VkPipelineCreateFlags flags = device_.plan().statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0;
   const VkPipelineShaderStageCreateFlags stage_flags =
-      spec_.full_subgroups ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0;
+      shader().full_subgroups ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0;
   const VkComputePipelineCreateInfo info = {VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                             nullptr,
                                             flags,

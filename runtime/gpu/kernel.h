@@ -20,7 +20,6 @@ class Device;
 struct KernelSpec {
   Shader shader;
   std::vector<uint32_t> constants = {};  // specialisation constants 0, 1, ...
-  bool full_subgroups = false;           // of the shader, whose local size x is a multiple of the subgroups'
 };
 
 std::string label(const KernelSpec& spec);  // name, variant and constants: "norm texel 0 1"

@@ -14,6 +14,18 @@ constexpr VkAccessFlags kAll = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_W
 
 constexpr uint32_t kSetsPerPool = 256, kDescriptorsPerPool = 2048;
 
+// Gives an optional binding that was left out the view of another one of its kind: the shader does not use it, but
+// drivers want something valid. One that may be written gets one that may be written, whose accesses are known.
+void fill_optional(const Shader& shader, std::vector<View>& bindings) {
+  const auto fits = [&](size_t from, size_t to) {
+    const bool same_type = (shader.texel >> from & 1) == (shader.texel >> to & 1);
+    return bindings[from].buffer && same_type && (shader.written >> from & 1) >= (shader.written >> to & 1);
+  };
+  for (size_t i = 0; i < bindings.size(); ++i)
+    for (size_t other = 0; other < bindings.size() && !bindings[i].buffer; ++other)
+      if (fits(other, i)) bindings[i] = bindings[other];
+}
+
 }  // namespace
 
 CommandPool::CommandPool(std::shared_ptr<Device> device) : device_(std::move(device)) {
@@ -97,20 +109,15 @@ Recorder::Recorder(Device& device, std::vector<Dispatch>& list) : Recorder(devic
   barrier(kStages, kAll, kStages);
 }
 
-void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View> bindings,
+void Recorder::dispatch_bytes(const Shader& shader, std::vector<uint32_t> constants, std::vector<View> bindings,
                               std::span<const std::byte> push, Groups groups, const View* indirect) {
-  const Shader& shader = spec.shader;
-  if (bindings.size() != shader.bindings || push.size() != shader.push_bytes)
-    throw Error(Code::internal,
-                "got " + std::to_string(bindings.size()) + " bindings and " + std::to_string(push.size()) +
-                    " bytes of push constants, the shader takes " + std::to_string(shader.bindings) + " and " +
-                    std::to_string(shader.push_bytes),
-                shader.name);
-  check_limits(shader, bindings, groups);
+  check_arguments(shader, bindings, groups);
+  constants.resize(shader.constants);  // its variants may have more
+  const KernelSpec spec = {shader, std::move(constants)};
   std::vector<Access> accesses;
   for (uint32_t binding = 0; const View& view : bindings) {
     const bool written = shader.written >> binding++ & 1;
-    accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, written});
+    if (view.buffer) accesses.push_back({view.buffer->handle(), view.offset, view.offset + view.bytes, written});
   }
   if (indirect)
     accesses.push_back({indirect->buffer->handle(), indirect->offset, indirect->offset + 12, false, false, true});
@@ -123,27 +130,8 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
   dispatched_.push_back(&kernel);
   if (!pool_) return;
   const VolkDeviceTable& vk = device_.vk();
-  const VkDescriptorSet set = pool_->new_set(kernel);
-  std::vector<VkDescriptorBufferInfo> infos(bindings.size());
-  std::vector<VkWriteDescriptorSet> writes(bindings.size());
-  std::vector<VkBufferView> texels(bindings.size(), VK_NULL_HANDLE);
-  uint32_t binding = 0;
-  for (const View& view : bindings) {
-    infos[binding] = {view.buffer->handle(), view.offset, view.bytes};
-    writes[binding] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                       nullptr,
-                       set,
-                       binding,
-                       0,
-                       1,
-                       kernel.type(binding),
-                       nullptr,
-                       &infos[binding],
-                       &texels[binding]};
-    if (kernel.type(binding) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER) texels[binding] = pool_->new_texel_view(view);
-    ++binding;
-  }
-  vk.vkUpdateDescriptorSets(device_.handle(), binding, writes.data(), 0, nullptr);
+  fill_optional(shader, bindings);
+  const VkDescriptorSet set = bind(kernel, bindings);
   use(accesses);
   const VkCommandBuffer commands = commands_.handle_;
   const bool label = device_.debug_labels() && vkCmdBeginDebugUtilsLabelEXT;
@@ -164,8 +152,33 @@ void Recorder::dispatch_bytes(const KernelSpec& spec, std::initializer_list<View
   if (timestamps_) timestamps_->mark(commands, kernel.name());
 }
 
+VkDescriptorSet Recorder::bind(const Kernel& kernel, std::span<const View> bindings) {
+  const VkDescriptorSet set = pool_->new_set(kernel);
+  std::vector<VkDescriptorBufferInfo> infos(bindings.size());
+  std::vector<VkWriteDescriptorSet> writes(bindings.size());
+  std::vector<VkBufferView> texels(bindings.size(), VK_NULL_HANDLE);
+  uint32_t binding = 0;
+  for (const View& view : bindings) {
+    infos[binding] = {view.buffer->handle(), view.offset, view.bytes};
+    writes[binding] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                       nullptr,
+                       set,
+                       binding,
+                       0,
+                       1,
+                       kernel.type(binding),
+                       nullptr,
+                       &infos[binding],
+                       &texels[binding]};
+    if (kernel.type(binding) == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER) texels[binding] = pool_->new_texel_view(view);
+    ++binding;
+  }
+  device_.vk().vkUpdateDescriptorSets(device_.handle(), binding, writes.data(), 0, nullptr);
+  return set;
+}
+
 // Shapes of a file decide these numbers, so a device's limits are checked here and not taken on trust.
-void Recorder::check_limits(const Shader& shader, std::initializer_list<View> bindings, Groups groups) const {
+void Recorder::check_arguments(const Shader& shader, std::span<const View> bindings, Groups groups) const {
   const Caps& caps = device_.caps();
   const auto require = [&](const char* what, uint64_t needed, uint64_t limit) {
     if (needed > limit)
@@ -175,6 +188,8 @@ void Recorder::check_limits(const Shader& shader, std::initializer_list<View> bi
   };
   uint32_t binding = 0;
   for (const View& view : bindings) {
+    if (!view.buffer && !(shader.optional >> binding & 1))
+      throw Error(Code::internal, "the binding '" + binding_name(shader, binding) + "' is an empty view", shader.name);
     require("one binding would have to reach bytes:", view.bytes,
             shader.texel >> binding & 1 ? caps.max_texels * 16 : caps.max_range);
     ++binding;

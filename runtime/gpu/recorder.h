@@ -57,7 +57,7 @@ struct Groups {
 struct Dispatch {
   KernelSpec kernel;
   Groups groups;                // {} if they are read when it runs
-  std::vector<uint64_t> bytes;  // of each binding
+  std::vector<uint64_t> bytes;  // of each binding; 0: it was left out
 };
 
 // Records one command buffer. It waits for all work submitted before it, and inserts a barrier wherever a dispatch or
@@ -75,23 +75,33 @@ class Recorder {
 
   Device& device() const { return device_; }
 
-  // Runs a kernel on views in the order of its bindings. Throws Error(internal) when their number or the size of the
-  // push constants is not what the shader declares: a mistake in an operation, caught in release builds too.
-  template <class Push>
-  void dispatch(const KernelSpec& spec, std::initializer_list<View> bindings, const Push& push, Groups groups) {
-    dispatch_bytes(spec, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), groups);
+  // Runs a kernel with its arguments by name (gpu/shader.h), for example {}, shaders::Add::Bindings{.x = x, .y = y} of
+  // shaders::add: with the type, the compiler names a missing one. S: the shader's type. An optional binding that is
+  // left out costs nothing: no bytes, no barrier. Throws Error(internal) if another one is an empty view, in release
+  // builds too.
+  template <class S, class Push>
+  void dispatch(const S& shader, const typename S::Constants& constants, const typename S::Bindings& bindings,
+                const Push& push, Groups groups) {
+    static_assert(sizeof(Push) == S::kPushBytes, "the shader has other push constants");
+    dispatch_bytes(shader, constants.list(), bindings.list(), std::as_bytes(std::span<const Push, 1>(&push, 1)),
+                   groups);
   }
 
-  void dispatch(const KernelSpec& spec, std::initializer_list<View> bindings, Groups groups) {  // no push constants
-    dispatch_bytes(spec, bindings, {}, groups);
+  template <class S>  // no push constants
+  void dispatch(const S& shader, const typename S::Constants& constants, const typename S::Bindings& bindings,
+                Groups groups) {
+    static_assert(S::kPushBytes == 0, "the shader has push constants");
+    dispatch_bytes(shader, constants.list(), bindings.list(), {}, groups);
   }
 
   // The same with the number of groups in x read when it runs, from the uint at `count` (y and z, after it, are 1):
   // three 32-bit words, at most caps.max_groups in x.
-  template <class Push>
-  void dispatch_indirect(const KernelSpec& spec, std::initializer_list<View> bindings, const Push& push,
-                         const View& count) {
-    dispatch_bytes(spec, bindings, std::as_bytes(std::span<const Push, 1>(&push, 1)), {}, &count);
+  template <class S, class Push>
+  void dispatch_indirect(const S& shader, const typename S::Constants& constants, const typename S::Bindings& bindings,
+                         const Push& push, const View& count) {
+    static_assert(sizeof(Push) == S::kPushBytes, "the shader has other push constants");
+    dispatch_bytes(shader, constants.list(), bindings.list(), std::as_bytes(std::span<const Push, 1>(&push, 1)), {},
+                   &count);
   }
 
   void copy(const View& from, const View& to);  // from.bytes bytes
@@ -113,9 +123,10 @@ class Recorder {
     bool indirect = false;  // the number of a dispatch's workgroups
     bool dispatch() const { return !transfer && !indirect; }
   };
-  void dispatch_bytes(const KernelSpec& spec, std::initializer_list<View> bindings, std::span<const std::byte> push,
-                      Groups groups, const View* indirect = nullptr);
-  void check_limits(const Shader& shader, std::initializer_list<View> bindings, Groups groups) const;
+  void dispatch_bytes(const Shader& shader, std::vector<uint32_t> constants, std::vector<View> bindings,
+                      std::span<const std::byte> push, Groups groups, const View* indirect = nullptr);
+  void check_arguments(const Shader& shader, std::span<const View> bindings, Groups groups) const;
+  VkDescriptorSet bind(const Kernel& kernel, std::span<const View> bindings);
   void use(std::span<const Access> accesses);
   void barrier(VkPipelineStageFlags src_stages, VkAccessFlags dst_access, VkPipelineStageFlags dst_stages);
   void dispatch_barrier();

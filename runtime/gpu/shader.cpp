@@ -1,6 +1,15 @@
 #include "gpu/shader.h"
 
+#include <sstream>
+
 namespace weft {
+
+std::string binding_name(const Shader& shader, uint32_t binding) {
+  std::istringstream names(shader.binding_names);
+  std::string name;
+  for (uint32_t i = 0; i <= binding; ++i) names >> name;
+  return name;
+}
 
 std::vector<uint32_t> unpack_spirv(std::span<const uint8_t> code) {
   std::vector<uint32_t> words;

@@ -11,8 +11,9 @@ void activate(Recorder& recorder, Activation activation, bool gated, const View&
   require_bytes(x, uint64_t{rows} * in_stride * 4, "activate", "x");
   require_bytes(y, uint64_t{rows} * out_stride * 4, "activate", "y");
   const bool texel = recorder.device().plan().texel_products && cols % 4 == 0;
-  const Shader& shader = texel ? shaders::activate_texel : shaders::activate;
-  recorder.dispatch({shader, {static_cast<uint32_t>(activation), gated}}, {state, x, y},
+  const shaders::Activate& shader = texel ? shaders::activate_texel : shaders::activate;
+  recorder.dispatch(shader, shaders::Activate::Constants{.activation = activation, .gated = gated},
+                    shaders::Activate::Bindings{.state = state, .x = x, .y = y},
                     abi::ActivatePush{cols, in_stride, out_stride, copies},
                     {rows, ceil_div(cols, texel ? 4 * 64 : 64)});
 }

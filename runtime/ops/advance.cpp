@@ -9,8 +9,14 @@ namespace {
 void record(Recorder& recorder, const StepViews& step, const abi::AdvancePush& push) {
   require_bytes(step.candidates, uint64_t{push.candidates} * sizeof(abi::Candidate), "advance", "candidates");
   require_bytes(step.ring, RING * sizeof(abi::RingEntry), "advance", "ring");
-  recorder.dispatch({shaders::advance, {recorder.device().plan().reduce_threads}},
-                    {step.state, step.params, step.candidates, step.history, step.token_flags, step.ring}, push, {1});
+  recorder.dispatch(shaders::advance, shaders::Advance::Constants{.threads = recorder.device().plan().reduce_threads},
+                    shaders::Advance::Bindings{.state = step.state,
+                                               .params = step.params,
+                                               .candidates = step.candidates,
+                                               .history = step.history,
+                                               .token_flags = step.token_flags,
+                                               .ring = step.ring},
+                    push, {1});
 }
 
 }  // namespace

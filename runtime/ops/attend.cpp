@@ -61,6 +61,95 @@ bool can_fuse_rope(const Plan& plan, const HeadShape& shape, const Attention& at
          (!plan.texel_products || fused_rope.rotary_dim % 16 == 0);
 }
 
+namespace {
+
+// A checked dispatch, and arguments that both shaders have.
+struct Checked {
+  const HeadShape& shape;
+  const Attention& attention;
+  const View &state, &q;
+  const CacheView& cache;
+  const View& y;
+  const FusedRope* fused_rope;
+  uint32_t tokens, parts;
+  abi::AttendPush push;
+
+  uint32_t mask() const { return cache.tree ? MASK_TREE : static_cast<uint32_t>(attention.mask); }
+  bool rotates() const { return fused_rope != nullptr; }
+  bool adjacent() const { return fused_rope && fused_rope->pairs == Pairs::adjacent; }
+  uint32_t rotary_dim() const { return fused_rope ? fused_rope->rotary_dim : 0; }
+  View scratch() const { return parts > 1 ? cache.parts : View{}; }
+};
+
+void record_texels(Recorder& recorder, const Checked& d) {
+  const View& biases = d.attention.biases.values;
+  const uint32_t heads = heads_at_once(d.shape);
+  // Without a fused rope the cache is not written, and must not seem to be.
+  recorder.dispatch(shaders::attend_texel,
+                    shaders::AttendTexel::Constants{.soft_cap = d.attention.soft_cap > 0,
+                                                    .alibi = d.attention.alibi,
+                                                    .mask = d.mask(),
+                                                    .biased = biases.buffer != nullptr,
+                                                    .heads = heads,
+                                                    .dim = d.shape.head_dim,
+                                                    .rotates = d.rotates(),
+                                                    .adjacent = d.adjacent(),
+                                                    .rotary_dim = d.rotary_dim(),
+                                                    .parted = d.parts > 1,
+                                                    .key_format = d.cache.format.keys,
+                                                    .member_tokens = d.cache.member_tokens,
+                                                    .sinks = d.attention.sinks.buffer != nullptr,
+                                                    .value_format = d.cache.format.values},
+                    shaders::AttendTexel::Bindings{.state = d.state,
+                                                   .qkv = d.q,
+                                                   .keys = d.cache.keys,
+                                                   .values = d.cache.values,
+                                                   .y = d.y,
+                                                   .biases = biases,
+                                                   .rope_table = d.rotates() ? d.fused_rope->rope_table : View{},
+                                                   .new_keys = d.rotates() ? d.cache.keys : View{},
+                                                   .new_values = d.rotates() ? d.cache.values : View{},
+                                                   .parts = d.scratch(),
+                                                   .sinks = d.attention.sinks},
+                    d.push, {d.shape.heads / heads, d.tokens, d.parts});
+}
+
+void record_lanes(Recorder& recorder, const Checked& d) {
+  const Plan& plan = recorder.device().plan();
+  const View& biases = d.attention.biases.values;
+  const uint32_t heads = heads_of_group(plan, d.shape);
+  recorder.dispatch(plan.subgroup ? shaders::attend_subgroup : shaders::attend,
+                    shaders::Attend::Constants{
+                        .threads = std::min(plan.reduce_threads, 128u),  // a lane has a position of a block of 128
+                        .soft_cap = d.attention.soft_cap > 0,
+                        .alibi = d.attention.alibi,
+                        .mask = d.mask(),
+                        .biased = biases.buffer != nullptr,
+                        .key_format = d.cache.format.keys,
+                        .parted = d.parts > 1,
+                        .rotates = d.rotates(),
+                        .adjacent = d.adjacent(),
+                        .rotary_dim = d.rotary_dim(),
+                        .member_tokens = d.cache.member_tokens,
+                        .dim = d.shape.head_dim,
+                        .heads = heads,
+                        .step = plan.block_tokens < 4 ? 1u : 4u,
+                        .most_parts = d.parts > 1 ? kMostParts : 1,
+                        .sinks = d.attention.sinks.buffer != nullptr,
+                        .value_format = d.cache.format.values},
+                    shaders::Attend::Bindings{.state = d.state,
+                                              .qkv = d.q,
+                                              .keys = d.cache.keys,
+                                              .values = d.cache.values,
+                                              .y = d.y,
+                                              .biases = d.rotates() ? d.fused_rope->rope_table : biases,
+                                              .parts = d.scratch(),
+                                              .sinks = d.attention.sinks},
+                    d.push, {d.shape.heads / heads, d.tokens, d.parts});
+}
+
+}  // namespace
+
 void attend(Recorder& recorder, const HeadShape& shape, const Attention& attention, const View& state, const View& q,
             const CacheView& cache, const View& y, uint32_t tokens, const FusedRope* fused_rope) {
   const Plan& plan = recorder.device().plan();
@@ -91,7 +180,6 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
   const bool texels = by_texels(plan, shape, cache.format);
   const uint32_t parts = parts_of(plan, cache.capacity, tokens, texels ? UINT32_MAX : kMostParts);
   if (parts > 1) require_bytes(cache.parts, part_bytes(plan, shape, cache.capacity, tokens), "attend", "parts");
-  const View& scratch = parts > 1 ? cache.parts : y;
   const abi::AttendPush push = {shape.heads,
                                 shape.kv_heads,
                                 shape.head_dim,
@@ -103,38 +191,11 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.soft_cap,
                                 reach,
                                 parts > 1 ? plan.attend_span : UINT32_MAX / 2,
-                                static_cast<uint32_t>(scratch.bytes / 4),
+                                parts > 1 ? static_cast<uint32_t>(cache.parts.bytes / 4) : 0,
                                 attention.growth.rate,
                                 attention.growth.step};
-  const uint32_t mask = cache.tree ? MASK_TREE : static_cast<uint32_t>(attention.mask);
-  std::vector<uint32_t> constants = {attention.soft_cap > 0, attention.alibi, mask, biases.buffer != nullptr};
-  const View& bias = biases.buffer ? biases : state;
-  const View& sink = sinks ? attention.sinks : state;
-  if (texels) {
-    const uint32_t heads = heads_at_once(shape);
-    constants.insert(constants.end(),
-                     {heads, shape.head_dim, fused_rope != nullptr, fused_rope && fused_rope->pairs == Pairs::adjacent,
-                      fused_rope ? fused_rope->rotary_dim : 0, parts > 1, static_cast<uint32_t>(cache.format.keys),
-                      cache.member_tokens, sinks, static_cast<uint32_t>(cache.format.values)});
-    // Without a fused rope the cache is not written, and must not seem to be.
-    recorder.dispatch({shaders::attend_texel, constants},
-                      {state, q, cache.keys, cache.values, y, bias, fused_rope ? fused_rope->rope_table : q,
-                       fused_rope ? cache.keys : y, fused_rope ? cache.values : y, scratch, sink},
-                      push, {shape.heads / heads, tokens, parts});
-  } else {
-    // A lane has a position of a block of 128.
-    constants.insert(constants.begin(), std::min(plan.reduce_threads, 128u));
-    const uint32_t heads = heads_of_group(plan, shape);
-    constants.insert(constants.end(),
-                     {static_cast<uint32_t>(cache.format.keys), parts > 1, fused_rope != nullptr,
-                      fused_rope && fused_rope->pairs == Pairs::adjacent, fused_rope ? fused_rope->rotary_dim : 0,
-                      cache.member_tokens, shape.head_dim, heads, plan.block_tokens < 4 ? 1u : 4u,
-                      parts > 1 ? kMostParts : 1, sinks, static_cast<uint32_t>(cache.format.values)});
-    recorder.dispatch(
-        {plan.subgroup ? shaders::attend_subgroup : shaders::attend, constants},
-        {state, q, cache.keys, cache.values, y, fused_rope ? fused_rope->rope_table : bias, scratch, sink}, push,
-        {shape.heads / heads, tokens, parts});
-  }
+  const Checked checked = {shape, attention, state, q, cache, y, fused_rope, tokens, parts, push};
+  texels ? record_texels(recorder, checked) : record_lanes(recorder, checked);
 }
 
 }  // namespace weft::ops

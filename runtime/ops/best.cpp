@@ -11,7 +11,8 @@ void best(Recorder& recorder, const View& logits, uint32_t rows, const View& can
   require_bytes(logits, (uint64_t{states - 1} * logit_stride + rows) * 4, "best", "logits");
   require_bytes(candidates, (uint64_t{states - 1} * stride + count) * sizeof(abi::Candidate), "best", "candidates");
   require_bytes(guesses, uint64_t{states} * ranks * sizeof(abi::Guess), "best", "guesses");
-  recorder.dispatch({shaders::best, {recorder.device().plan().reduce_threads}}, {logits, candidates, guesses},
+  recorder.dispatch(shaders::best, shaders::Best::Constants{.threads = recorder.device().plan().reduce_threads},
+                    shaders::Best::Bindings{.logits = logits, .candidates = candidates, .guesses = guesses},
                     abi::BestPush{rows, logit_stride, stride, ranks}, {states});
 }
 

@@ -28,11 +28,22 @@ void choose_clusters(Recorder& recorder, const Matrix& table, const ClusterViews
   const abi::ClustersPush push = {table.rows, softmaxes, again, slice_rows, rows_variant(plan, table, 1).group_rows};
   const Groups groups = {ceil_div(table.rows, kClusterRows)};
   const View scores = views.scores.part(0, uint64_t{table.rows} * 4);
-  recorder.dispatch({shaders::bound_clusters},
-                    {views.state, views.params, views.token_flags, views.logits, views.bounds, scores, views.clusters},
+  recorder.dispatch(shaders::bound_clusters, {},
+                    shaders::BoundClusters::Bindings{.state = views.state,
+                                                     .params = views.params,
+                                                     .token_flags = views.token_flags,
+                                                     .logits = views.logits,
+                                                     .bounds = views.bounds,
+                                                     .scores = scores,
+                                                     .clusters = views.clusters},
                     push, groups);
-  recorder.dispatch({shaders::choose_clusters}, {views.state, views.params, scores, views.bounds, views.clusters}, push,
-                    groups);
+  recorder.dispatch(shaders::choose_clusters, {},
+                    shaders::ChooseClusters::Bindings{.state = views.state,
+                                                      .params = views.params,
+                                                      .scores = scores,
+                                                      .bounds = views.bounds,
+                                                      .clusters = views.clusters},
+                    push, groups);
 }
 
 }  // namespace weft::ops

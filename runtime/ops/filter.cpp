@@ -23,13 +23,17 @@ void filter(Recorder& recorder, const View& state, const View& params, const Vie
     throw Error(Code::unsupported,
                 "a vocabulary of " + std::to_string(from.rows) + " tokens, at most 524288 can be sampled", "filter");
   const Plan& plan = recorder.device().plan();
-  const std::vector<uint32_t> constants = {plan.reduce_threads, from.lists != nullptr};
+  const bool listed = from.lists != nullptr;
   const abi::SamplePush push = {from.rows};
   const Groups groups = {ceil_div(from.rows, FILTER_ROWS)};
   const View own = scores.part(0, uint64_t{from.rows} * 4), scratch = filter_scratch(scores, from.rows);
-  recorder.dispatch({shaders::narrow, constants}, {state, params, own, scratch}, push, groups);
-  recorder.dispatch({plan.subgroup ? shaders::filter_subgroup : shaders::filter, constants},
-                    {state, params, own, scratch}, push, groups);
+  recorder.dispatch(shaders::narrow, shaders::Narrow::Constants{.threads = plan.reduce_threads, .listed = listed},
+                    shaders::Narrow::Bindings{.state = state, .params = params, .scores = own, .narrowed = scratch},
+                    push, groups);
+  recorder.dispatch(plan.subgroup ? shaders::filter_subgroup : shaders::filter,
+                    shaders::Filter::Constants{.threads = plan.reduce_threads, .listed = listed},
+                    shaders::Filter::Bindings{.state = state, .params = params, .scores = own, .narrowed = scratch},
+                    push, groups);
 }
 
 }  // namespace weft::ops

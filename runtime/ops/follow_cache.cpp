@@ -8,8 +8,10 @@ void follow_cache(Recorder& recorder, const HeadShape& shape, const View& state,
   require(shape.head_dim % 2 == 0, "follow_cache", "odd head dimension");
   require_cache(shape, cache, "follow_cache");
   recorder.dispatch(
-      {shaders::follow_cache, {static_cast<uint32_t>(cache.format.keys), static_cast<uint32_t>(cache.format.values)}},
-      {state, cache.keys, cache.values}, abi::FollowCachePush{shape.head_dim, cache.capacity}, {shape.kv_heads, 2});
+      shaders::follow_cache,
+      shaders::FollowCache::Constants{.key_format = cache.format.keys, .value_format = cache.format.values},
+      shaders::FollowCache::Bindings{.state = state, .keys = cache.keys, .values = cache.values},
+      abi::FollowCachePush{shape.head_dim, cache.capacity}, {shape.kv_heads, 2});
 }
 
 }  // namespace weft::ops

@@ -18,9 +18,9 @@ void gate(Recorder& recorder, const GateShape& shape, const View& state, const V
     require_bytes(weight, uint64_t{shape.cols} * (shape.own_weights ? shape.groups : 1) * 4, "gate", "weight");
   const Plan& plan = recorder.device().plan();
   recorder.dispatch(
-      {plan.subgroup ? shaders::gate_subgroup : shaders::gate,
-       {plan.reduce_threads, static_cast<uint32_t>(shape.kind)}},
-      {state, gates, normed ? weight : gates, x},
+      plan.subgroup ? shaders::gate_subgroup : shaders::gate,
+      shaders::Gate::Constants{.threads = plan.reduce_threads, .kind = shape.kind},
+      shaders::Gate::Bindings{.state = state, .gates = gates, .weight = normed ? weight : View{}, .x = x},
       abi::GatePush{shape.cols, stride, gate_stride, shape.gate_at, shape.own_weights ? shape.cols : 0, shape.epsilon},
       {shape.groups, tokens});
 }

@@ -8,12 +8,13 @@ void gather(Recorder& recorder, const Matrix& table, const View& state, const Vi
             uint32_t tokens, float scale, Output output) {
   require_bytes(x, uint64_t{tokens} * stride_of(table.cols) * 4, "gather", "x");
   const uint32_t quads = table.blocks() * BLOCK / 4;
-  const std::vector<uint32_t> constants = {static_cast<uint32_t>(table.format), static_cast<uint32_t>(table.layout),
-                                           output == Output::add};
   for (const Matrix::Slice& slice : table.slices(recorder.device().plan().slice_bytes))
-    recorder.dispatch({shaders::gather, constants}, {slice.view, state, history, x},
-                      abi::GatherPush{table.cols, stride_of(table.cols), slice.row_base, slice.rows, scale},
-                      {ceil_div(quads, 64), tokens});
+    recorder.dispatch(
+        shaders::gather,
+        shaders::Gather::Constants{.format = table.format, .layout = table.layout, .add = output == Output::add},
+        shaders::Gather::Bindings{.words = slice.view, .state = state, .history = history, .x = x},
+        abi::GatherPush{table.cols, stride_of(table.cols), slice.row_base, slice.rows, scale},
+        {ceil_div(quads, 64), tokens});
 }
 
 }  // namespace weft::ops

@@ -11,8 +11,10 @@ void halves(Recorder& recorder, uint32_t cols, const View& state, const View& x,
   require_bytes(x, uint64_t{tokens} * stride * 4, "halves", "x");
   require_bytes(halves, uint64_t{tokens} * out_stride * 4, "halves", "halves");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch({plan.subgroup ? shaders::halves_subgroup : shaders::halves, {plan.reduce_threads}},
-                    {state, x, halves}, abi::HalvesPush{cols, stride, out_stride}, {tokens});
+  recorder.dispatch(plan.subgroup ? shaders::halves_subgroup : shaders::halves,
+                    shaders::Halves::Constants{.threads = plan.reduce_threads},
+                    shaders::Halves::Bindings{.state = state, .x = x, .halves = halves},
+                    abi::HalvesPush{cols, stride, out_stride}, {tokens});
 }
 
 }  // namespace weft::ops

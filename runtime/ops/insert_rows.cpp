@@ -10,7 +10,8 @@ void insert_rows(Recorder& recorder, const View& state, const View& history, con
   require_bytes(x, uint64_t{tokens} * stride * 4, "insert_rows", "x");
   require(rows.bytes % (uint64_t{stride} * 4) == 0, "insert_rows", "the rows are no whole number of rows");
   const uint32_t count = static_cast<uint32_t>(rows.bytes / (uint64_t{stride} * 4));
-  recorder.dispatch({shaders::insert_rows, {output == Output::add}}, {state, history, rows, x},
+  recorder.dispatch(shaders::insert_rows, shaders::InsertRows::Constants{.add = output == Output::add},
+                    shaders::InsertRows::Bindings{.state = state, .history = history, .rows = rows, .x = x},
                     abi::InsertRowsPush{cols, stride, count}, {ceil_div(cols, 64), tokens});
 }
 

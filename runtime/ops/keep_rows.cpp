@@ -16,7 +16,8 @@ void keep_rows(Recorder& recorder, const LinearShape& shape, const View& state, 
   require_bytes(prepared, uint64_t{tokens} * prepared_stride * 4, "keep_rows", "prepared rows");
   require_bytes(kept.rows, kept_rows_bytes(shape), "keep_rows", "kept rows");
   recorder.dispatch(
-      {shaders::keep_rows, {kept.member_tokens}}, {state, projected, prepared, kept.rows},
+      shaders::keep_rows, shaders::KeepRows::Constants{.member_tokens = kept.member_tokens},
+      shaders::KeepRows::Bindings{.state = state, .projected = projected, .prepared = prepared, .kept = kept.rows},
       abi::KeepRowsPush{in_stride, shape.conv_at(), shape.conv_cols(), prepared_stride,
                         shape.kept_cols() - shape.conv_cols(), stride_of(shape.kept_cols()), kKeptRows, own},
       {ceil_div(shape.kept_cols(), 64), tokens / own * std::min(own, kKeptRows)});

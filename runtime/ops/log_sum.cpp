@@ -12,9 +12,10 @@ void log_sum(Recorder& recorder, const View& logits, const View& bounds, const V
   require_bytes(sums, uint64_t{end} * 4, "log_sum", "sums");
   if (clusters) require_bytes(*clusters, sizeof(abi::ClusterState), "log_sum", "clusters");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch(
-      {plan.subgroup ? shaders::log_sum_subgroup : shaders::log_sum, {plan.reduce_threads, clusters != nullptr}},
-      {logits, bounds, sums, clusters ? *clusters : bounds}, abi::LogSumPush{stride_of(rows), first}, {softmaxes});
+  recorder.dispatch(plan.subgroup ? shaders::log_sum_subgroup : shaders::log_sum,
+                    shaders::LogSum::Constants{.threads = plan.reduce_threads, .fresh = clusters != nullptr},
+                    shaders::LogSum::Bindings{.logits = logits, .bounds = bounds, .sums = sums, .clusters = clusters},
+                    abi::LogSumPush{stride_of(rows), first}, {softmaxes});
 }
 
 }  // namespace weft::ops

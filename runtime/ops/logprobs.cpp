@@ -11,10 +11,15 @@ void logprobs(Recorder& recorder, const View& state, const View& params, const V
   require_bytes(candidates, count * sizeof(abi::Candidate), "logprobs", "candidates");
   require_bytes(out, RING * sizeof(abi::TokenLogprobs), "logprobs", "out");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch(
-      {plan.subgroup ? shaders::logprobs_subgroup : shaders::logprobs, {plan.reduce_threads, from.lists != nullptr}},
-      {state, params, logits, candidates, from.lists ? *from.lists : logits, out}, abi::LogprobsPush{from.rows, count},
-      {1});
+  recorder.dispatch(plan.subgroup ? shaders::logprobs_subgroup : shaders::logprobs,
+                    shaders::Logprobs::Constants{.threads = plan.reduce_threads, .listed = from.lists != nullptr},
+                    shaders::Logprobs::Bindings{.state = state,
+                                                .params = params,
+                                                .logits = logits,
+                                                .candidates = candidates,
+                                                .lists = from.lists,
+                                                .ring = out},
+                    abi::LogprobsPush{from.rows, count}, {1});
 }
 
 }  // namespace weft::ops

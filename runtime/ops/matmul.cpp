@@ -37,21 +37,9 @@ bool rounds_inputs(const Plan& plan, const Matrix& weights) {
          (weights.first_rows == 0 || info(weights.second).int8_inputs);
 }
 
-// The constant SECOND_TILE of the kernels for many tokens, and of those for few.
-constexpr size_t kSecondOfTiles = 4, kSecondOfRows = 13;
-
-// Sets the constants of the formats: constant 0, and two from `second` on.
-void set_formats(KernelSpec& spec, size_t second, const Matrix::Slice& slice) {
-  spec.constants[0] = static_cast<uint32_t>(slice.format);
-  spec.constants[second] = slice.first_rows / TILE_ROWS;
-  spec.constants[second + 1] = static_cast<uint32_t>(slice.second);
-}
-
-KernelSpec tile_kernel(const Plan& plan, const Matrix& weights, std::vector<uint32_t> constants) {
-  if (rounds_inputs(plan, weights)) return {shaders::matmul_tiled_int8, constants};
-  if (plan.half_tiles) return {shaders::matmul_tiled_fp16, constants};
-  if (plan.fewest_registers) constants.push_back(true);
-  return {shaders::matmul_tiled, constants};
+const shaders::MatmulTiled& tile_shader(const Plan& plan, const Matrix& weights) {
+  if (rounds_inputs(plan, weights)) return shaders::matmul_tiled_int8;
+  return plan.half_tiles ? shaders::matmul_tiled_fp16 : shaders::matmul_tiled;
 }
 
 // More tokens than a lane accumulates, on a GPU. Shapes were checked.
@@ -63,22 +51,42 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   const bool native = is_native(weights.format) || (weights.first_rows > 0 && is_native(weights.second));
   const uint32_t most = rounds_inputs(plan, weights) && native ? 32 : plan.tile_tokens;
   const uint32_t tile = std::min({plan.tile_tokens, most, std::max(std::bit_ceil(tokens), 16u)});
-  const bool biased = weights.bias.buffer != nullptr;
+  const bool biased = weights.bias.buffer != nullptr, adds = output == Output::add;
   // Cooperative matrices know one minimum a block, and Q2_K has two.
   const bool matrices =
       uses_matrices(plan) && !rounds_inputs(plan, weights) && input.halves.bytes > 0 && !weights.has(Format::q2k);
   if (matrices) halves(recorder, weights.cols, state, input.x, input.halves, tokens);
-  std::vector<uint32_t> constants = {static_cast<uint32_t>(weights.format), tile, biased, output == Output::add, 0, 0};
-  if (matrices) constants.insert(constants.end(), {plan.matrix_side, TILE_THREADS / device.caps().subgroup_size});
-  KernelSpec spec =
-      matrices ? KernelSpec{shaders::matmul_matrix, constants, true} : tile_kernel(plan, weights, constants);
   const uint32_t in_stride = matrices ? halves_stride(weights.cols) : stride_of(weights.cols);
   for (const Matrix::Slice& slice : weights.slices(plan.slice_bytes)) {
-    set_formats(spec, kSecondOfTiles, slice);
     const abi::MatmulPush push = {
         weights.cols, slice.rows, slice.row_base, in_stride, stride_of(weights.rows), 0, tokens, 0, 0, 0};
-    recorder.dispatch(spec, {slice.view, matrices ? input.halves : input.x, state, y, biased ? weights.bias : state},
-                      push, {ceil_div(slice.rows, TILE_ROWS), ceil_div(tokens, tile)});
+    const Groups groups = {ceil_div(slice.rows, TILE_ROWS), ceil_div(tokens, tile)};
+    const uint32_t second_tile = slice.first_rows / TILE_ROWS;
+    if (matrices)
+      recorder.dispatch(shaders::matmul_matrix,
+                        shaders::MatmulMatrix::Constants{.format = slice.format,
+                                                         .tokens = tile,
+                                                         .bias = biased,
+                                                         .add = adds,
+                                                         .second_tile = second_tile,
+                                                         .second_format = slice.second,
+                                                         .side = plan.matrix_side,
+                                                         .subgroups = TILE_THREADS / device.caps().subgroup_size},
+                        shaders::MatmulMatrix::Bindings{
+                            .words = slice.view, .inputs = input.halves, .state = state, .y = y, .bias = weights.bias},
+                        push, groups);
+    else
+      recorder.dispatch(tile_shader(plan, weights),
+                        shaders::MatmulTiled::Constants{.format = slice.format,
+                                                        .tokens = tile,
+                                                        .bias = biased,
+                                                        .add = adds,
+                                                        .second_tile = second_tile,
+                                                        .second_format = slice.second,
+                                                        .fewest_registers = plan.fewest_registers},
+                        shaders::MatmulTiled::Bindings{
+                            .words = slice.view, .inputs = input.x, .state = state, .y = y, .bias = weights.bias},
+                        push, groups);
   }
 }
 
@@ -134,16 +142,9 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
   }
   // matmul_int8 knows one format only.
   const bool rounded = rounds_inputs(plan, weights) && variant.uniform_parts && weights.first_rows == 0;
-  KernelSpec spec =
-      variant.kernel(shaders::matmul, rounded ? shaders::matmul_int8 : shaders::matmul_subgroup, shaders::matmul_texel);
-  spec.constants.insert(
-      spec.constants.end(),
-      {results.gates.has_value(), static_cast<uint32_t>(results.gates.value_or(Activation::silu)), biased,
-       results.output == Output::add, input.end.has_value(), results.begin != nullptr, variant.lane_rows,
-       blocks_at_once(plan, weights, variant), staged_words(plan, weights, variant), 0, 0});
-  const View& bias = biased ? weights.bias : state;
+  const shaders::Matmul& shader =
+      variant.choose(shaders::matmul, rounded ? shaders::matmul_int8 : shaders::matmul_subgroup, shaders::matmul_texel);
   for (const Matrix::Slice& slice : slices) {
-    set_formats(spec, kSecondOfRows, slice);
     const abi::MatmulPush push = {weights.cols,
                                   slice.rows,
                                   slice.row_base,
@@ -154,9 +155,29 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
                                   input.end ? input.end->sums : 0,
                                   input.end ? input.end->shape.epsilon : 0,
                                   begun_stride(weights.rows)};
-    recorder.dispatch(spec,
-                      {slice.view, input.x.part(0, x_bytes), state, y, bias,
-                       results.begin ? results.begin->weight : state, results.begin ? results.begin->rows : y},
+    recorder.dispatch(shader,
+                      shaders::Matmul::Constants{.format = slice.format,
+                                                 .tokens = variant.tokens,
+                                                 .split = variant.split,
+                                                 .row_tiles = variant.row_tiles,
+                                                 .gated = results.gates.has_value(),
+                                                 .activation = results.gates.value_or(Activation::silu),
+                                                 .bias = biased,
+                                                 .add = results.output == Output::add,
+                                                 .ends_norm = input.end.has_value(),
+                                                 .begins_norm = results.begin != nullptr,
+                                                 .lane_rows = variant.lane_rows,
+                                                 .step = blocks_at_once(plan, weights, variant),
+                                                 .staged = staged_words(plan, weights, variant),
+                                                 .second_tile = slice.first_rows / TILE_ROWS,
+                                                 .second_format = slice.second},
+                      shaders::Matmul::Bindings{.words = slice.view,
+                                                .inputs = input.x.part(0, x_bytes),
+                                                .state = state,
+                                                .y = y,
+                                                .bias = weights.bias,
+                                                .norm_weights = results.begin ? results.begin->weight : View{},
+                                                .begun = results.begin ? results.begin->rows : View{}},
                       push, {tokens / variant.tokens, ceil_div(slice.rows, variant.group_rows)});
   }
 }

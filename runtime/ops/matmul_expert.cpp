@@ -18,16 +18,21 @@ void matmul_expert(Recorder& recorder, const Matrix& weights, const Experts& exp
   require_bytes(y, uint64_t{tokens} * (sums ? 1 : experts.used) * out_stride * 4, "matmul_expert", "y");
   require_bytes(chosen, uint64_t{tokens} * experts.used * sizeof(abi::RoutedExpert), "matmul_expert", "chosen");
   if (bias.buffer) require_bytes(bias, uint64_t{experts.count} * weights.rows * 4, "matmul_expert", "bias");
-  const KernelSpec spec =
-      variant.kernel(shaders::matmul_expert, shaders::matmul_expert_subgroup, shaders::matmul_expert_texel);
+  const shaders::MatmulExpert& shader =
+      variant.choose(shaders::matmul_expert, shaders::matmul_expert_subgroup, shaders::matmul_expert_texel);
   Matrix all = weights;
   all.rows = experts.count * weights.tiles() * TILE_ROWS;
   for (const Matrix::Slice& slice : all.slices(plan.slice_bytes))
-    recorder.dispatch(spec, {slice.view, x, state, y, chosen, bias.buffer ? bias : state},
-                      abi::MatmulExpertPush{weights.cols, weights.rows, weights.tiles(), slice.row_base / TILE_ROWS,
-                                            slice.rows / TILE_ROWS, in_stride, out_stride, experts.used, sums,
-                                            bias.buffer != nullptr},
-                      {ceil_div(weights.tiles(), plan.row_tiles), tokens, sums ? 1 : experts.used});
+    recorder.dispatch(
+        shader,
+        shaders::MatmulExpert::Constants{
+            .format = variant.format, .tokens = variant.tokens, .split = variant.split, .row_tiles = variant.row_tiles},
+        shaders::MatmulExpert::Bindings{
+            .words = slice.view, .inputs = x, .state = state, .y = y, .chosen = chosen, .biases = bias},
+        abi::MatmulExpertPush{weights.cols, weights.rows, weights.tiles(), slice.row_base / TILE_ROWS,
+                              slice.rows / TILE_ROWS, in_stride, out_stride, experts.used, sums,
+                              bias.buffer != nullptr},
+        {ceil_div(weights.tiles(), plan.row_tiles), tokens, sums ? 1 : experts.used});
 }
 
 }  // namespace weft::ops

@@ -13,9 +13,13 @@ void mix(Recorder& recorder, const MixViews& views, uint32_t rows, uint32_t soft
   require_bytes(views.priors, uint64_t{own_priors} * 4, "mix", "priors");
   require_bytes(views.mixed, uint64_t{rows} * 4, "mix", "mixed");
   if (unread != Unread::none) require_bytes(views.clusters, sizeof(abi::ClusterState), "mix", "clusters");
-  recorder.dispatch({shaders::mix, {first == FirstPrior::sum, static_cast<uint32_t>(unread)}},
-                    {views.logits, views.bounds, views.sums, views.priors, views.mixed,
-                     unread == Unread::none ? views.bounds : views.clusters},
+  recorder.dispatch(shaders::mix, shaders::Mix::Constants{.first_by_sum = first == FirstPrior::sum, .unread = unread},
+                    shaders::Mix::Bindings{.logits = views.logits,
+                                           .bounds = views.bounds,
+                                           .sums = views.sums,
+                                           .priors = views.priors,
+                                           .mixed = views.mixed,
+                                           .clusters = unread == Unread::none ? View{} : views.clusters},
                     abi::MixPush{rows, stride_of(rows), softmaxes}, {ceil_div(rows, 64)});
 }
 

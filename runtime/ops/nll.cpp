@@ -9,9 +9,11 @@ void nll(Recorder& recorder, const View& state, const View& history, const View&
   require_bytes(logits, uint64_t{tokens} * stride_of(rows) * 4, "nll", "logits");
   require(out.bytes >= history.bytes, "nll", "the output is shorter than the context");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch({plan.subgroup ? shaders::nll_subgroup : shaders::nll,
-                     {plan.reduce_threads, allowed_rows != nullptr, soft_cap > 0}},
-                    {state, history, logits, out, allowed_rows ? *allowed_rows : logits},
+  recorder.dispatch(plan.subgroup ? shaders::nll_subgroup : shaders::nll,
+                    shaders::Nll::Constants{
+                        .threads = plan.reduce_threads, .masked = allowed_rows != nullptr, .soft_cap = soft_cap > 0},
+                    shaders::Nll::Bindings{
+                        .state = state, .history = history, .logits = logits, .nll = out, .allowed_rows = allowed_rows},
                     abi::NllPush{rows, stride_of(rows), first, soft_cap}, {tokens});
 }
 

@@ -6,7 +6,7 @@ namespace weft::ops {
 
 namespace {
 
-const Shader& norm_variant(const Plan& plan, const NormShape& shape) {
+const shaders::Norm& norm_variant(const Plan& plan, const NormShape& shape) {
   if (plan.texel_products && shape.cols % 4 == 0) return shaders::norm_texel;
   return plan.subgroup ? shaders::norm_subgroup : shaders::norm;
 }
@@ -27,10 +27,18 @@ void norm(Recorder& recorder, const NormShape& shape, const View& state, const V
   }
   const Plan& plan = recorder.device().plan();
   const abi::NormPush push = {shape.cols, stride, stride, last_only, shape.epsilon, begun_stride(shape.cols), scale};
-  recorder.dispatch({norm_variant(plan, shape),
-                     {plan.reduce_threads, static_cast<uint32_t>(shape.kind), output == Output::add, begin != nullptr}},
-                    {state, x, weight, y, begin ? begin->weight : weight, begin ? begin->rows : y}, push,
-                    {last_only ? 1 : tokens});
+  recorder.dispatch(norm_variant(plan, shape),
+                    shaders::Norm::Constants{.threads = plan.reduce_threads,
+                                             .kind = shape.kind,
+                                             .add = output == Output::add,
+                                             .begins_norm = begin != nullptr},
+                    shaders::Norm::Bindings{.state = state,
+                                            .x = x,
+                                            .weight = weight,
+                                            .y = y,
+                                            .next_weight = begin ? begin->weight : View{},
+                                            .begun = begin ? begin->rows : View{}},
+                    push, {last_only ? 1 : tokens});
 }
 
 }  // namespace weft::ops

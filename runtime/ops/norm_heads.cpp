@@ -12,8 +12,9 @@ void norm_heads(Recorder& recorder, const HeadShape& shape, const View& state, c
   const uint64_t normed = shape.kv_heads == 0 ? 1 : 2 + of_values;  // queries, keys, values
   require_bytes(weight, normed * shape.head_dim * 4, "norm_heads", "weight");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch({plan.subgroup ? shaders::norm_heads_subgroup : shaders::norm_heads, {plan.reduce_threads}},
-                    {state, weight, qkv},
+  recorder.dispatch(plan.subgroup ? shaders::norm_heads_subgroup : shaders::norm_heads,
+                    shaders::NormHeads::Constants{.threads = plan.reduce_threads},
+                    shaders::NormHeads::Bindings{.state = state, .weight = weight, .qkv = qkv},
                     abi::NormHeadsPush{shape.heads, shape.kv_heads, shape.head_dim, stride, epsilon, 0},
                     {shape.heads + (1 + of_values) * shape.kv_heads, tokens});
 }
@@ -24,8 +25,9 @@ void norm_rows(Recorder& recorder, const HeadShape& shape, const View& state, co
   require_bytes(qkv, uint64_t{tokens} * stride * 4, "norm_heads", "qkv");
   require_bytes(weight, uint64_t{shape.heads + shape.kv_heads} * shape.head_dim * 4, "norm_heads", "weight");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch({plan.subgroup ? shaders::norm_heads_subgroup : shaders::norm_heads, {plan.reduce_threads}},
-                    {state, weight, qkv},
+  recorder.dispatch(plan.subgroup ? shaders::norm_heads_subgroup : shaders::norm_heads,
+                    shaders::NormHeads::Constants{.threads = plan.reduce_threads},
+                    shaders::NormHeads::Bindings{.state = state, .weight = weight, .qkv = qkv},
                     abi::NormHeadsPush{shape.heads, shape.kv_heads, shape.head_dim, stride, epsilon, 1}, {2, tokens});
 }
 

@@ -16,9 +16,14 @@ void penalize(Recorder& recorder, const View& state, const View& params, const V
   // A list is usually short: few workgroups, each of which loops until no rows are left. llvmpipe pays for the two
   // barriers of each (shaders/penalize.comp).
   const uint32_t groups = ceil_div(from.rows, recorder.device().plan().texel_products ? 4096 : 256);
-  recorder.dispatch({shaders::penalize, {listed}},
-                    {params, token_flags, logits, scores.part(0, uint64_t{from.rows} * 4), state,
-                     listed ? *from.lists : logits, filter_scratch(scores, from.rows)},
+  recorder.dispatch(shaders::penalize, shaders::Penalize::Constants{.listed = listed},
+                    shaders::Penalize::Bindings{.params = params,
+                                                .token_flags = token_flags,
+                                                .logits = logits,
+                                                .scores = scores.part(0, uint64_t{from.rows} * 4),
+                                                .state = state,
+                                                .lists = from.lists,
+                                                .narrowed = filter_scratch(scores, from.rows)},
                     abi::PenalizePush{from.rows}, {listed ? std::min(groups, 16u) : groups});
 }
 

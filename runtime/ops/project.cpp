@@ -25,11 +25,18 @@ std::vector<Matrix::Slice> slices_of(const Plan& plan, const Matrix& table, std:
 }
 
 // best: leaves candidates, else logits.
-KernelSpec kernel(const Plan& plan, const RowsVariant& variant, const Matrix& table, bool best) {
+shaders::Project::Constants constants_of(const Plan& plan, const RowsVariant& variant, bool best) {
+  return {.format = variant.format,
+          .tokens = variant.tokens,
+          .split = variant.split,
+          .row_tiles = variant.row_tiles,
+          .fewest_registers = plan.fewest_registers,
+          .best = best};
+}
+
+const shaders::Project& shader_of(const RowsVariant& variant, const Matrix& table) {
   require(table.layout == Layout::planes, "project", "the matrix is no vocabulary table");
-  KernelSpec spec = variant.kernel(shaders::project, shaders::project_subgroup, shaders::project_texel);
-  spec.constants.insert(spec.constants.end(), {plan.fewest_registers, best});
-  return spec;
+  return variant.choose(shaders::project, shaders::project_subgroup, shaders::project_texel);
 }
 
 // best: leaves candidates in `out`, else logits.
@@ -40,15 +47,20 @@ void record(Recorder& recorder, const Matrix& table, const View& x, const View& 
   const uint64_t in_stride = stride_of(table.cols);
   require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
   require_bytes(x, tokens * in_stride * 4, "project", "x");
-  const KernelSpec spec = kernel(plan, variant, table, best);
+  const shaders::Project& shader = shader_of(variant, table);
   uint32_t first_group = 0;
   for (const Matrix::Slice& slice : slices_of(plan, table, ranges)) {
     const uint32_t groups = ceil_div(slice.rows, variant.group_rows);
     for (uint32_t first = 0; first < tokens; first += variant.tokens)
-      recorder.dispatch(spec, {slice.view, x.part(first * in_stride * 4, variant.tokens * in_stride * 4), out, out},
-                        abi::ProjectPush{table.cols, slice.rows, slice.row_base, static_cast<uint32_t>(in_stride),
-                                         out_stride, first, first_group},
-                        {groups});
+      recorder.dispatch(
+          shader, constants_of(plan, variant, best),
+          shaders::Project::Bindings{.words = slice.view,
+                                     .inputs = x.part(first * in_stride * 4, variant.tokens * in_stride * 4),
+                                     .logits = best ? View{} : out,
+                                     .candidates = best ? out : View{}},
+          abi::ProjectPush{table.cols, slice.rows, slice.row_base, static_cast<uint32_t>(in_stride), out_stride, first,
+                           first_group},
+          {groups});
     first_group += groups;
   }
 }
@@ -69,11 +81,12 @@ void project_if(Recorder& recorder, const Matrix& table, const View& x, const Vi
   const uint32_t in_stride = stride_of(table.cols), out_stride = stride_of(table.rows);
   require_bytes(x, uint64_t{in_stride} * 4, "project", "x");
   require_bytes(logits, uint64_t{table.rows} * 4, "project", "logits");
-  const KernelSpec spec = kernel(plan, variant, table, false);
+  const shaders::Project& shader = shader_of(variant, table);
   const std::vector<Matrix::Slice> slices = slices_of(plan, table, {&range, 1});
   for (const Matrix::Slice& slice : slices)
     recorder.dispatch_indirect(
-        spec, {slice.view, x.part(0, uint64_t{in_stride} * 4), logits, logits},
+        shader, constants_of(plan, variant, false),
+        shaders::Project::Bindings{.words = slice.view, .inputs = x.part(0, uint64_t{in_stride} * 4), .logits = logits},
         abi::ProjectPush{table.cols, slice.rows, slice.row_base, in_stride, out_stride, 0, 0},
         groups.part(&slice == &slices.back() ? sizeof(abi::Indirect) : 0, sizeof(abi::Indirect)));
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <vector>
 
 #include "ops/support.h"
 
@@ -61,18 +60,21 @@ void rope(Recorder& recorder, const HeadShape& shape, Pairs pairs, uint32_t rota
                               in_stride,      out_stride,     static_cast<uint32_t>(pairs),
                               cache.capacity, rotary_dim};
   const auto [keys, values] = cache.format;
-  std::vector<uint32_t> constants = {static_cast<uint32_t>(keys), cache.member_tokens, cache.tree,
-                                     static_cast<uint32_t>(values)};
-  if (by_texels(recorder.device().plan(), shape, rotary_dim, cache.format)) {
-    constants.insert(constants.end(), {shape.head_dim, pairs == Pairs::adjacent});
-    return recorder.dispatch({shaders::rope_texel, constants}, {state, qkv, rope_table, q, cache.keys, cache.values},
-                             push, {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
-  }
+  const shaders::Rope::Constants constants = {.key_format = keys,
+                                              .member_tokens = cache.member_tokens,
+                                              .of_tree = cache.tree,
+                                              .value_format = values,
+                                              .dim = shape.head_dim,
+                                              .adjacent = pairs == Pairs::adjacent};
+  const shaders::Rope::Bindings bindings = {
+      .state = state, .qkv = qkv, .rope_table = rope_table, .q = q, .keys = cache.keys, .values = cache.values};
+  if (by_texels(recorder.device().plan(), shape, rotary_dim, cache.format))
+    return recorder.dispatch(shaders::rope_texel, constants, bindings, push,
+                             {tokens, ceil_div((query_dim + 2 * kv_dim) / 8, 8)});
   const uint32_t of_query = keys == Format::q4 ? items_of(keys, true, shape.head_dim) : shape.head_dim;
   const uint32_t of_kv = items_of(keys, true, shape.head_dim) + items_of(values, false, shape.head_dim);
   const uint32_t items = shape.heads * of_query + shape.kv_heads * of_kv;
-  recorder.dispatch({shaders::rope, constants}, {state, qkv, rope_table, q, cache.keys, cache.values}, push,
-                    {ceil_div(items, 64), tokens});
+  recorder.dispatch(shaders::rope, constants, bindings, push, {ceil_div(items, 64), tokens});
 }
 
 }  // namespace weft::ops

@@ -43,10 +43,17 @@ void record(Recorder& recorder, const Matrix& table, const View& plain, const Vi
   const uint32_t shared_cols = !software && fits_in_shared(device, cols, threads) ? cols : 0;
   const abi::RotatePush push = {cols,           table.basis->width(),     stride,
                                 norm.last_only, begun_stride(table.cols), norm.epsilon};
-  recorder.dispatch({shaders::rotate, {threads, back, norms, norm.turns, shared_cols}},
-                    {table.basis_words, plain, rotated, norm.state.buffer ? norm.state : plain,
-                     norms ? norm.weight : plain, norms ? norm.written : rotated},
-                    push, {norm.last_only ? 1 : tokens});
+  recorder.dispatch(
+      shaders::rotate,
+      shaders::Rotate::Constants{
+          .threads = threads, .back = back, .norm = norms, .turns = norm.turns, .shared_cols = shared_cols},
+      shaders::Rotate::Bindings{.basis = table.basis_words,
+                                .plain = plain,
+                                .rotated = rotated,
+                                .state = norm.state,
+                                .weight = norm.weight,
+                                .normed = norm.written},
+      push, {norm.last_only ? 1 : tokens});
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ void route(Recorder& recorder, const Experts& experts, const View& state, const 
   const Plan& plan = recorder.device().plan();
   constexpr uint32_t kLanes = 64;  // experts are few
   recorder.dispatch(
-      {plan.subgroup ? shaders::route_subgroup : shaders::route, {kLanes, experts.sigmoid, biases.buffer != nullptr}},
-      {state, logits, chosen, biases.buffer ? biases : state},
+      plan.subgroup ? shaders::route_subgroup : shaders::route,
+      shaders::Route::Constants{.threads = kLanes, .sigmoid = experts.sigmoid, .biased = biases.buffer != nullptr},
+      shaders::Route::Bindings{.state = state, .logits = logits, .chosen = chosen, .biases = biases},
       abi::RoutePush{experts.count, experts.used, stride, experts.normalised, experts.scale}, {tokens});
 }
 

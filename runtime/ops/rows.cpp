@@ -11,9 +11,11 @@ RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens
       std::min({tokens, plan.block_tokens, matrix.layout == Layout::planes ? 8u : plan.block_tokens});
   return {plan.texel_products,
           plan.uniform_parts && !plan.texel_products && plan.split > 1,
-          group,
           matmul_rows(plan),
-          {static_cast<uint32_t>(matrix.format), group, plan.split, plan.row_tiles}};
+          matrix.format,
+          group,
+          plan.split,
+          plan.row_tiles};
 }
 
 namespace {
@@ -39,16 +41,15 @@ void RowsVariant::spread(const Plan& plan, const Matrix& matrix, uint32_t result
   if (texel) return;
   lane_rows = spread_rows(plan, matrix, results);
   group_rows = lane_rows * plan.row_tiles;
-  constants[2] = plan.split * (TILE_ROWS / lane_rows);
+  split = plan.split * (TILE_ROWS / lane_rows);
   uniform_parts &= lane_rows == TILE_ROWS;
   // A workgroup's rows have one format.
   if (matrix.first_rows % group_rows == 0) return;
-  constants[3] = 1;
+  row_tiles = 1;
   group_rows = lane_rows;
 }
 
 void RowsVariant::pair_tiles(const Plan& plan, const Matrix& matrix) {
-  uint32_t& row_tiles = constants[3];
   // Polynomials of two tiles' numbers take more registers than Apple's M1 has.
   const bool polynomials = matrix.has(Format::iq4_nl) || matrix.has(Format::iq4_xs);
   const bool few = plan.fewest_registers || (tokens > 1 && polynomials);

@@ -6,12 +6,13 @@
 namespace weft::ops {
 
 struct RowsVariant {
-  bool texel;                       // weights and inputs as texels
-  bool uniform_parts;               // the lanes of a subgroup have the same part of the columns
-  uint32_t tokens;                  // of a group
-  uint32_t group_rows;              // of a workgroup of matmul and project
-  std::vector<uint32_t> constants;  // of the kernel, in the order of product.glsl
-
+  bool texel;           // weights and inputs as texels
+  bool uniform_parts;   // the lanes of a subgroup have the same part of the columns
+  uint32_t group_rows;  // of a workgroup of matmul and project
+  // Specialisation constants of product.glsl.
+  Format format;
+  uint32_t tokens;  // of a group
+  uint32_t split, row_tiles;
   uint32_t lane_rows = TILE_ROWS;  // of matmul: lanes of a part of the columns
 
   // For a layer's product: the lanes of a workgroup have few rows and share their columns among many, if the matrix is
@@ -21,8 +22,9 @@ struct RowsVariant {
   // (rows.glsl, GATED).
   void pair_tiles(const Plan& plan, const Matrix& matrix);
   // uniform: the variant for uniform parts
-  KernelSpec kernel(const Shader& plain, const Shader& uniform, const Shader& with_texel) const {
-    return {texel ? with_texel : uniform_parts ? uniform : plain, constants, uniform_parts};
+  template <class S>
+  const S& choose(const S& plain, const S& uniform, const S& with_texel) const {
+    return texel ? with_texel : uniform_parts ? uniform : plain;
   }
 };
 

@@ -10,9 +10,11 @@ void sample(Recorder& recorder, const View& state, const View& params, const Vie
             const Selectable& from) {
   require_bytes(scores, uint64_t{from.rows} * 4, "sample", "scores");
   require_bytes(candidates, candidate_count(from.rows) * sizeof(abi::Candidate), "sample", "candidates");
-  const bool listed = from.lists != nullptr;
-  recorder.dispatch({shaders::sample, {listed}}, {state, params, scores, candidates, listed ? *from.lists : scores},
-                    abi::SamplePush{from.rows}, {candidate_count(from.rows)});
+  recorder.dispatch(
+      shaders::sample, shaders::Sample::Constants{.listed = from.lists != nullptr},
+      shaders::Sample::Bindings{
+          .state = state, .params = params, .scores = scores, .candidates = candidates, .lists = from.lists},
+      abi::SamplePush{from.rows}, {candidate_count(from.rows)});
 }
 
 }  // namespace weft::ops

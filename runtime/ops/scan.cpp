@@ -21,13 +21,22 @@ void scan(Recorder& recorder, const LinearShape& shape, const View& state, const
   require_bytes(kept.matrices, matrices_bytes(shape), "scan", "states");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "scan", "y");
   constexpr uint32_t kThreads = 128, kLanes = 4;  // a lane holds at most 64 rows
-  recorder.dispatch({shaders::scan,
-                     {kThreads, kept.member_tokens, kLanes, shape.delta, shape.key_heads, shape.heads, shape.key_dim,
-                      shape.value_dim, shape.tiled}},
-                    {state, prepared, kept.rows, weights, kept.matrices, y},
-                    abi::ScanPush{in_stride, out_stride, stride_of(shape.kept_cols()), kKeptRows, shape.conv_cols(),
-                                  shape.weight_floats() - shape.heads, own},
-                    {shape.heads * ceil_div(shape.value_dim, kThreads / kLanes), tokens / own});
+  recorder.dispatch(
+      shaders::scan,
+      shaders::Scan::Constants{.threads = kThreads,
+                               .member_tokens = kept.member_tokens,
+                               .lanes = kLanes,
+                               .delta = shape.delta,
+                               .key_heads = shape.key_heads,
+                               .heads = shape.heads,
+                               .key_dim = shape.key_dim,
+                               .value_dim = shape.value_dim,
+                               .tiled = shape.tiled},
+      shaders::Scan::Bindings{
+          .state = state, .prepared = prepared, .kept = kept.rows, .weights = weights, .states = kept.matrices, .y = y},
+      abi::ScanPush{in_stride, out_stride, stride_of(shape.kept_cols()), kKeptRows, shape.conv_cols(),
+                    shape.weight_floats() - shape.heads, own},
+      {shape.heads * ceil_div(shape.value_dim, kThreads / kLanes), tokens / own});
 }
 
 }  // namespace weft::ops

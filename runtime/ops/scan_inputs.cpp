@@ -17,13 +17,22 @@ void scan_inputs(Recorder& recorder, const LinearShape& shape, const View& state
   require_bytes(kept.rows, kept_rows_bytes(shape), "scan_inputs", "kept rows");
   require_bytes(prepared, uint64_t{tokens} * out_stride * 4, "scan_inputs", "prepared rows");
   const Plan& plan = recorder.device().plan();
-  recorder.dispatch({plan.subgroup ? shaders::scan_inputs_subgroup : shaders::scan_inputs,
-                     {plan.reduce_threads, kept.member_tokens, shape.taps, shape.biased, shape.delta, shape.key_heads,
-                      shape.heads, shape.key_dim, shape.value_dim}},
-                    {state, projected, weights, kept.rows, prepared},
-                    abi::ScanInputsPush{in_stride, out_stride, stride_of(shape.kept_cols()), kKeptRows, shape.conv_at(),
-                                        shape.gates_at(), epsilon},
-                    {2 * shape.key_heads + shape.heads + 1, tokens});
+  recorder.dispatch(
+      plan.subgroup ? shaders::scan_inputs_subgroup : shaders::scan_inputs,
+      shaders::ScanInputs::Constants{.threads = plan.reduce_threads,
+                                     .member_tokens = kept.member_tokens,
+                                     .taps = shape.taps,
+                                     .biased = shape.biased,
+                                     .delta = shape.delta,
+                                     .key_heads = shape.key_heads,
+                                     .heads = shape.heads,
+                                     .key_dim = shape.key_dim,
+                                     .value_dim = shape.value_dim},
+      shaders::ScanInputs::Bindings{
+          .state = state, .projected = projected, .weights = weights, .kept = kept.rows, .prepared = prepared},
+      abi::ScanInputsPush{in_stride, out_stride, stride_of(shape.kept_cols()), kKeptRows, shape.conv_at(),
+                          shape.gates_at(), epsilon},
+      {2 * shape.key_heads + shape.heads + 1, tokens});
 }
 
 }  // namespace weft::ops

@@ -13,8 +13,9 @@ void scatter_rows(Recorder& recorder, const View& state, const View& lists, cons
   require_bytes(listed, uint64_t{rows} * 4, "scatter_rows", "listed");
   require_bytes(logits, uint64_t{rows} * 4, "scatter_rows", "logits");
   recorder.fill(logits.part(0, uint64_t{rows} * 4), std::bit_cast<uint32_t>(-std::numeric_limits<float>::infinity()));
-  recorder.dispatch({shaders::scatter_rows}, {state, lists, listed, logits}, abi::ScatterRowsPush{rows},
-                    {ceil_div(rows, 64)});
+  recorder.dispatch(shaders::scatter_rows, {},
+                    shaders::ScatterRows::Bindings{.state = state, .lists = lists, .listed = listed, .logits = logits},
+                    abi::ScatterRowsPush{rows}, {ceil_div(rows, 64)});
 }
 
 }  // namespace weft::ops

@@ -17,10 +17,12 @@ void short_conv(Recorder& recorder, const ConvShape& shape, const View& state, c
   require_bytes(kernel, uint64_t{shape.cols} * (shape.taps + (shape.biased ? 1 : 0)) * 4, "short_conv", "kernel");
   require_bytes(inputs.rows, conv_input_bytes(shape.cols, inputs.capacity), "short_conv", "kept inputs");
   require_bytes(y, uint64_t{tokens} * out_stride * 4, "short_conv", "y");
-  recorder.dispatch({shaders::short_conv, {inputs.member_tokens, shape.taps, shape.biased}},
-                    {state, gates, kernel, inputs.rows, y},
-                    abi::ShortConvPush{shape.cols, in_stride, out_stride, out_stride, inputs.capacity, own},
-                    {ceil_div(shape.cols, 64), tokens / own * ceil_div(own, CONV_TOKENS)});
+  recorder.dispatch(
+      shaders::short_conv,
+      shaders::ShortConv::Constants{.member_tokens = inputs.member_tokens, .taps = shape.taps, .biased = shape.biased},
+      shaders::ShortConv::Bindings{.state = state, .gates = gates, .kernel = kernel, .kept = inputs.rows, .y = y},
+      abi::ShortConvPush{shape.cols, in_stride, out_stride, out_stride, inputs.capacity, own},
+      {ceil_div(shape.cols, 64), tokens / own * ceil_div(own, CONV_TOKENS)});
 }
 
 }  // namespace weft::ops

@@ -34,32 +34,49 @@ class Recording {
     const auto tiles = [&](const Matrix::Slice& slice) {
       return steps_.listed ? 0 : ops::ceil_div(slice.rows, TILE_ROWS);
     };
-    const Shader& shader = plan_.subgroup ? shaders::quantise_subgroup : shaders::quantise;
     recorder_.dispatch(
-        {shader, {plan_.reduce_threads}}, {views_.state, views_.params, views_.x, table_.basis_words, buffers_.factors},
+        plan_.subgroup ? shaders::quantise_subgroup : shaders::quantise,
+        shaders::Quantise::Constants{.threads = plan_.reduce_threads},
+        shaders::Quantise::Bindings{.state = views_.state,
+                                    .params = views_.params,
+                                    .x = views_.x,
+                                    .basis = table_.basis_words,
+                                    .factors = buffers_.factors},
         abi::QuantisePush{table_.basis->cols(), static_cast<uint32_t>(table_.format), tiles(slices_.front()),
                           tiles(slices_.back()), rows_, steps_.estimates ? 1u : 0u},
         {1});
   }
 
   void estimate(uint32_t mode) {
-    ops::RowsVariant variant = product();
-    variant.constants.push_back(mode);
-    variant.constants.push_back(steps_.listed);
-    const KernelSpec spec = {variant.texel ? shaders::estimate_texel : shaders::estimate, variant.constants};
+    const ops::RowsVariant variant = product();
     for (const Matrix::Slice& slice : slices_) {
       const bool last = &slice == &slices_.back();
       const size_t groups = offsetof(abi::HeadState, estimates) + (2 * mode + (last ? 1 : 0)) * sizeof(abi::Indirect);
       recorder_.dispatch_indirect(
-          spec, {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
+          variant.texel ? shaders::estimate_texel : shaders::estimate,
+          shaders::Estimate::Constants{.format = variant.format,
+                                       .tokens = variant.tokens,
+                                       .split = variant.split,
+                                       .row_tiles = variant.row_tiles,
+                                       .mode = mode,
+                                       .listed = steps_.listed},
+          shaders::Estimate::Bindings{.words = slice.view,
+                                      .inputs = buffers_.factors,
+                                      .state = views_.state,
+                                      .allowed_rows = buffers_.allowed_rows,
+                                      .lists = buffers_.lists},
           abi::EstimatePush{table_.cols, slice.row_base, slice.rows, table_.rows, steps_.masked ? 1u : 0u},
           head(groups));
     }
   }
 
   void leaders() {
-    recorder_.dispatch({plan_.texel_products ? shaders::leaders_texel : shaders::leaders, {steps_.listed}},
-                       {views_.state, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
+    recorder_.dispatch(plan_.texel_products ? shaders::leaders_texel : shaders::leaders,
+                       shaders::Leaders::Constants{.listed = steps_.listed},
+                       shaders::Leaders::Bindings{.state = views_.state,
+                                                  .allowed_rows = buffers_.allowed_rows,
+                                                  .lists = buffers_.lists,
+                                                  .estimates = buffers_.lists},
                        abi::LeadersPush{table_.rows}, {MAX_LEADERS});
     const ops::RowList list = {buffers_.lists, LIST_LEADERS(table_.rows), true, LIST_LEADER_LOGITS(table_.rows),
                                head(offsetof(abi::HeadState, leaders))};
@@ -67,26 +84,43 @@ class Recording {
   }
 
   void cut() {
-    recorder_.dispatch({shaders::cut}, {views_.state, views_.params, views_.token_flags, buffers_.lists},
-                       abi::CutPush{table_.rows, rows_}, {1});
+    recorder_.dispatch(
+        shaders::cut, {},
+        shaders::Cut::Bindings{
+            .state = views_.state, .params = views_.params, .token_flags = views_.token_flags, .lists = buffers_.lists},
+        abi::CutPush{table_.rows, rows_}, {1});
   }
 
   // again: after decide.
   void select(bool again) {
     recorder_.dispatch(
-        {plan_.texel_products ? shaders::select_texel : shaders::select, {steps_.listed}},
-        {views_.state, views_.params, views_.token_flags, buffers_.allowed_rows, buffers_.lists, buffers_.lists},
+        plan_.texel_products ? shaders::select_texel : shaders::select,
+        shaders::Select::Constants{.listed = steps_.listed},
+        shaders::Select::Bindings{.state = views_.state,
+                                  .params = views_.params,
+                                  .token_flags = views_.token_flags,
+                                  .allowed_rows = buffers_.allowed_rows,
+                                  .lists = buffers_.lists,
+                                  .bounds = buffers_.lists},
         abi::SelectPush{table_.rows, steps_.masked ? 1u : 0u, steps_.estimates ? stages() : 0, rows_, again ? 1u : 0u},
         {ops::ceil_div(table_.rows, SELECT_ROWS)});
   }
 
   void refine(uint32_t stage) {
-    ops::RowsVariant variant = product();
-    variant.constants.insert(variant.constants.end(), {stage, steps_.listed});
-    const KernelSpec spec = {variant.texel ? shaders::refine_texel : shaders::refine, variant.constants};
+    const ops::RowsVariant variant = product();
     for (const Matrix::Slice& slice : slices_)
-      recorder_.dispatch_indirect(spec,
-                                  {slice.view, buffers_.factors, views_.state, buffers_.allowed_rows, buffers_.lists},
+      recorder_.dispatch_indirect(variant.texel ? shaders::refine_texel : shaders::refine,
+                                  shaders::Refine::Constants{.format = variant.format,
+                                                             .tokens = variant.tokens,
+                                                             .split = variant.split,
+                                                             .row_tiles = variant.row_tiles,
+                                                             .stage = stage,
+                                                             .listed = steps_.listed},
+                                  shaders::Refine::Bindings{.words = slice.view,
+                                                            .inputs = buffers_.factors,
+                                                            .state = views_.state,
+                                                            .allowed_rows = buffers_.allowed_rows,
+                                                            .lists = buffers_.lists},
                                   abi::RefinePush{table_.cols, slice.row_base, slice.rows, table_.rows},
                                   head(offsetof(abi::HeadState, refine) + stage * sizeof(abi::Indirect)));
   }
@@ -97,8 +131,13 @@ class Recording {
   }
 
   void decide(const View& logits) {
-    recorder_.dispatch({plan_.subgroup ? shaders::decide_subgroup : shaders::decide, {plan_.reduce_threads}},
-                       {views_.state, views_.params, views_.token_flags, buffers_.lists, logits},
+    recorder_.dispatch(plan_.subgroup ? shaders::decide_subgroup : shaders::decide,
+                       shaders::Decide::Constants{.threads = plan_.reduce_threads},
+                       shaders::Decide::Bindings{.state = views_.state,
+                                                 .params = views_.params,
+                                                 .token_flags = views_.token_flags,
+                                                 .lists = buffers_.lists,
+                                                 .logits = logits},
                        abi::DecidePush{table_.rows}, {1});
   }
 
@@ -110,7 +149,7 @@ class Recording {
   // lanes.
   ops::RowsVariant product() const {
     ops::RowsVariant variant = ops::rows_variant(plan_, table_, 1);
-    variant.constants[2] = 1;
+    variant.split = 1;
     return variant;
   }
 

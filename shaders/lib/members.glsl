@@ -1,7 +1,7 @@
 // The owners of a dispatch's tokens: one session, or the sessions of a batch, whose caches lie side by side. The includer has MEMBER_TOKENS: the
 // tokens of each session of a batch, else 0. It may define TREE: true if the pass checks a draft that is a tree (abi.h, StepState).
 layout(std430, binding = 0) readonly buffer State { StepState state; };
-layout(std430, binding = 0) readonly buffer Members { BatchMember members[]; };
+layout(std430, binding = 0) readonly buffer StateAsMembers { BatchMember members[]; };
 #ifndef TREE
 #define TREE false
 #endif

@@ -55,7 +55,7 @@ uint small_word_at(uint i) { return texelFetch(words, int(i / 4))[i % 4]; }
 uvec4 input_at(uint i) { return texelFetch(inputs, int(i)); }
 #else
 layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };
-layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
+layout(std430, binding = 0) readonly buffer WordsAsSmallWords { uint small_words[]; };
 uvec4 word_at(uint i) { return words[i]; }             // 16 bytes
 uint small_word_at(uint i) { return small_words[i]; }  // 4
 layout(std430, binding = 1) readonly buffer Inputs { uvec4 inputs[]; };  // (tokens, stride / 4)
@@ -68,7 +68,7 @@ uvec2 half_word_at(uint i, uint half_) {
   return half_ == 0 ? word.xy : word.zw;
 }
 #else
-layout(std430, binding = 0) readonly buffer HalfWords { uvec2 half_words[]; };
+layout(std430, binding = 0) readonly buffer WordsAsHalfWords { uvec2 half_words[]; };
 uvec2 half_word_at(uint i, uint half_) { return half_words[i * 2 + half_]; }
 #endif
 

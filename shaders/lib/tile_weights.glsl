@@ -12,8 +12,8 @@ layout(constant_id = 4) const uint SECOND_TILE = 0;
 layout(constant_id = 5) const uint SECOND_FORMAT = FORMAT_F16;
 
 layout(std430, binding = 0) readonly buffer Words { uvec4 words[]; };
-layout(std430, binding = 0) readonly buffer WordPairs { uvec2 word_pairs[]; };
-layout(std430, binding = 0) readonly buffer SmallWords { uint small_words[]; };
+layout(std430, binding = 0) readonly buffer WordsAsPairs { uvec2 word_pairs[]; };
+layout(std430, binding = 0) readonly buffer WordsAsSmallWords { uint small_words[]; };
 
 // A thread's loads of the next block: eight columns of some rows.
 const uint EIGHTS = BLOCK / 8, WEIGHTS = TILE_ROWS * EIGHTS / THREADS;

@@ -35,7 +35,7 @@ bool compile_all(const std::string& family, const std::map<std::string, KernelSp
   for (const auto& [name, spec] : kernels) {
     const std::string_view variant = spec.shader.variant;
     if (variant.ends_with("fp16") && !device.caps().fp16) continue;
-    if (spec.full_subgroups && variant != "matrix" && !device.plan().uniform_parts) continue;
+    if (spec.shader.full_subgroups && variant != "matrix" && !device.plan().uniform_parts) continue;
     if (variant == "matrix" && !device.caps().matrices) continue;
     if (variant.ends_with("int8") && !device.caps().int8_dot_fast) continue;  // it is not meant for others
     const auto statistics = device.kernel(spec).statistics();

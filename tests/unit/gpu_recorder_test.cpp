@@ -1,9 +1,13 @@
 // Recording and replaying: barriers, copies, timestamps, and the mistakes a recorder must catch.
 #include "gpu/recorder.h"
 
+#include <algorithm>
+
+#include "add.spv.h"
+#include "norm.spv.h"
 #include "ops/ops.h"
 #include "penalize.spv.h"
-#include "read_bandwidth.spv.h"
+#include "sample.spv.h"
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -102,22 +106,70 @@ TEST_F(RecorderTest, ReplaysInOrder) {
   }
 }
 
-TEST_F(RecorderTest, CatchesWrongBindingsAndPushConstants) {
+// The types catch the rest: tests/compile/kernel_arguments.cpp.
+TEST_F(RecorderTest, CatchesAnEmptyView) {
   const auto device = open_device();
   const Buffer buffer = poisoned(device, "any", 64);
-  const auto record = [&](std::initializer_list<View> bindings, auto push) {
-    run_once(device, "wrong", [&](Recorder& recorder) { recorder.dispatch({shaders::penalize}, bindings, push, {1}); });
+  for (const bool dry : {false, true}) {
+    std::vector<Dispatch> list;
+    CommandPool pool(device);
+    Recorder recorder = dry ? Recorder(*device, list) : Recorder(pool, "wrong");
+    EXPECT_EQ(message_of([&] {
+                recorder.dispatch(shaders::add, {}, shaders::Add::Bindings{.x = buffer, .y = View{}}, abi::AddPush{1},
+                                  {1});
+              }),
+              "add: the binding 'y' is an empty view");
+  }
+}
+
+shaders::Sample::Bindings sample_bindings(const std::vector<Buffer>& buffers, const View& lists) {
+  return {.state = buffers[0], .params = buffers[1], .scores = buffers[2], .candidates = buffers[3], .lists = lists};
+}
+
+// `lists` is read only if the constant `listed` says so.
+TEST_F(RecorderTest, AnOptionalBindingThatIsLeftOutCostsNothing) {
+  const auto device = open_device();
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 5; ++i) buffers.push_back(poisoned(device, "buffer", 1024));
+  std::vector<Dispatch> list;
+  Recorder recorder(*device, list);
+  const auto barriers = [&](const View& lists) {
+    recorder.fill(buffers[4], 0);
+    const size_t before = recorder.barriers();
+    recorder.dispatch(shaders::sample, shaders::Sample::Constants{.listed = lists.buffer != nullptr},
+                      sample_bindings(buffers, lists), abi::SamplePush{64}, {1});
+    return recorder.barriers() - before;
   };
-  EXPECT_EQ(message_of([&] { record({buffer}, abi::PenalizePush{1}); }),
-            "penalize: got 1 bindings and 4 bytes of push constants, the shader takes 7 and 4");
-  EXPECT_EQ(message_of([&] {
-              record({buffer, buffer, buffer}, abi::PenalizePush{1});
-            }),
-            "penalize: got 3 bindings and 4 bytes of push constants, the shader takes 7 and 4");
-  EXPECT_EQ(message_of([&] {
-              record({buffer, buffer, buffer, buffer, buffer, buffer, buffer}, uint64_t{1});
-            }),
-            "penalize: got 7 bindings and 8 bytes of push constants, the shader takes 7 and 4");
+  EXPECT_EQ(barriers({}), 0u);
+  EXPECT_EQ(barriers(buffers[4]), 1u) << "it waits for the fill";
+  ASSERT_EQ(list.size(), 2u);
+  const uint64_t bytes = buffers[0].bytes();
+  EXPECT_EQ(list[0].bytes, (std::vector<uint64_t>{bytes, bytes, bytes, bytes, 0}));
+  EXPECT_EQ(list[1].bytes, (std::vector<uint64_t>{bytes, bytes, bytes, bytes, bytes}));
+}
+
+// Bound nevertheless, to something valid of the same kind: texels and a buffer that is written. The validation layer
+// looks on.
+TEST_F(RecorderTest, AnOptionalBindingThatIsLeftOutIsBound) {
+  for (const bool plain : {false, true}) {
+    const auto device = open_device({.plain = plain});
+    const std::vector<float> numbers = {3, 4, 0, 0};
+    std::vector<float> row(stride_of(4));
+    std::copy(numbers.begin(), numbers.end(), row.begin());
+    const Buffer x = upload(device, "x", row), weight = upload(device, "weight", std::vector<float>(4, 1));
+    const Buffer y = upload(device, "y", std::vector<float>(stride_of(4))), state = make_state(device, 0, 1, 10);
+    run_once(device, "norm", [&](Recorder& recorder) {
+      const shaders::Norm& shader = device->plan().texel_products ? shaders::norm_texel : shaders::norm;
+      recorder.dispatch(
+          shader,
+          shaders::Norm::Constants{
+              .threads = device->plan().reduce_threads, .kind = NORM_RMS, .add = false, .begins_norm = false},
+          shaders::Norm::Bindings{.state = state, .x = x, .weight = weight, .y = y},
+          abi::NormPush{4, stride_of(4), stride_of(4), false, 0, 0, 1}, {1});
+    });
+    const std::vector<float> got = download_as<float>(device, y);
+    for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(got[i], numbers[i] / 2.5f, 1e-5) << i;  // the root of 25 / 4
+  }
 }
 
 TEST_F(RecorderTest, ManyDispatchesNeedMoreThanOneDescriptorPool) {
@@ -159,7 +211,10 @@ TEST_F(RecorderTest, ADryRunCanListKernelsWithoutCompilingThem) {
   EXPECT_TRUE(device->kernels().empty());
   EXPECT_TRUE(dry_run.dispatched().empty());
   EXPECT_NE(message_of([&] { dry_run.finish(); }), "");
-  EXPECT_NE(message_of([&] { dry_run.dispatch(list[2].kernel, {words}, Groups{}); }), "");
+  EXPECT_NE(message_of([&] {
+              dry_run.dispatch(shaders::add, {}, shaders::Add::Bindings{.x = sums, .y = View{}}, abi::AddPush{64}, {1});
+            }),
+            "");
 }
 
 TEST_F(RecorderTest, TimestampsNameEveryOperation) {

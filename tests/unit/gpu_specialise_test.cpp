@@ -64,25 +64,46 @@ TEST(SpecialiseTest, EveryShaderStaysWhole) {
 
 TEST(SpecialiseTest, AProductKeepsTheCodeOfItsFormats) {
   const Words words = unpack_spirv(shaders::matmul.code);
-  Words constants = {FORMAT_Q8, 1, 4, 1, 0, 0, 0, 0, 0, 0, 64, 1, 0, 0, FORMAT_F16};
-  const Words one = specialise(words, constants);
+  shaders::Matmul::Constants constants = {.format = FORMAT_Q8,
+                                          .tokens = 1,
+                                          .split = 4,
+                                          .row_tiles = 1,
+                                          .gated = false,
+                                          .activation = 0,
+                                          .bias = false,
+                                          .add = false,
+                                          .ends_norm = false,
+                                          .begins_norm = false,
+                                          .lane_rows = 64,
+                                          .step = 1,
+                                          .staged = 0,
+                                          .second_tile = 0,
+                                          .second_format = FORMAT_F16};
+  const Words one = specialise(words, constants.list());
   EXPECT_LT(one.size() * 3, words.size() * 2);
-  constants[13] = 2;
-  const Words two = specialise(words, constants);
+  constants.second_tile = 2;
+  const Words two = specialise(words, constants.list());
   EXPECT_GT(two.size(), one.size());
-  constants[0] = constants[14] = FORMAT_Q6;
-  EXPECT_NE(specialise(words, constants), two);
+  constants.format = constants.second_format = FORMAT_Q6;
+  EXPECT_NE(specialise(words, constants.list()), two);
   // Another number of tokens changes no branch.
-  constants[1] = 4;
-  const Words four = specialise(words, constants);
-  constants[1] = 8;
-  EXPECT_EQ(specialise(words, constants), four);
+  constants.tokens = 4;
+  const Words four = specialise(words, constants.list());
+  constants.tokens = 8;
+  EXPECT_EQ(specialise(words, constants.list()), four);
 }
 
 // A device with little shared memory would refuse what the others use.
 TEST(SpecialiseTest, UnusedSharedMemoryGoes) {
   const Words words = unpack_spirv(shaders::matmul_tiled_fp16.code);
-  const Words less = specialise(words, Words{FORMAT_Q8, 16, 0, 0, 0, FORMAT_F16});
+  const shaders::MatmulTiled::Constants constants = {.format = FORMAT_Q8,
+                                                     .tokens = 16,
+                                                     .bias = false,
+                                                     .add = false,
+                                                     .second_tile = 0,
+                                                     .second_format = FORMAT_F16,
+                                                     .fewest_registers = false};
+  const Words less = specialise(words, constants.list());
   const auto shared = [](const Words& module) {
     size_t sum = 0;
     each(module,
