@@ -10,9 +10,12 @@ constexpr std::size_t kMostInputs = 2048;
 // Its requests take turns, input by input. May be used by any thread.
 class Embedder {
  public:
-  // queue: requests that may wait while one is answered. The model outlives it. Throws api::Failure if the model has no
-  // encoder.
-  Embedder(api::Model& model, std::uint32_t queue) : model_(model), line_(queue), encoder_(model) {}
+  // queue: requests that may wait while one is answered. duty: nullptr: none. The model outlives it. Throws
+  // api::Failure if the model has no encoder.
+  Embedder(api::Model& model, std::uint32_t queue, const api::Duty* duty)
+      : model_(model), line_(queue), encoder_(model) {
+    if (duty) encoder_.use_duty(*duty);
+  }
 
   // A request among those that take turns. Throws Unavailable.
   class Place {

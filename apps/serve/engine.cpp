@@ -9,7 +9,7 @@ namespace weft::serve {
 
 Engine::Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
                const weft_session_options& session, weft_speculation speculation, const api::Adapter* adapter,
-               double token_share)
+               double token_share, const api::Duty* duty)
     : model_(model),
       metrics_(metrics),
       states_(states),
@@ -19,7 +19,8 @@ Engine::Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_
       session_(session),
       speculation_(speculation),
       adapter_(adapter),
-      token_share_(token_share) {
+      token_share_(token_share),
+      duty_(duty) {
   make_session(slots_.emplace_back());
   thread_ = std::thread([this] { compute(); });
 }
@@ -114,6 +115,7 @@ void Engine::make_session(Slot& slot) {
   unused_.pop_back();
   made.set_speculation(speculation_);
   api::set_adapter(made, adapter_);
+  if (duty_) made.use_duty(*duty_);
   slot.session.emplace(std::move(made));
 }
 

@@ -146,13 +146,13 @@ class Engine {
  public:
   // sessions: that generate at the same time, 1 to WEFT_MAX_BATCH; queue: requests that may wait; session: how sessions
   // are made; states: where conversations go that lose their session; nullptr: nowhere; speculation, adapter: of all
-  // sessions; nullptr: no adapter. The model, the metrics, the states and the adapter outlive the engine. Makes the
-  // first session; the others are made when they are needed, as many at once as there are, so that most have their
-  // caches side by side. token_share: the least part of the time for tokens while prompts wait, 0 to 0.95. Throws
-  // api::Failure if it cannot.
+  // sessions; nullptr: no adapter. The model, the metrics, the states, the adapter and the duty outlive the engine.
+  // Makes the first session; the others are made when they are needed, as many at once as there are, so that most have
+  // their caches side by side. token_share: the least part of the time for tokens while prompts wait, 0 to 0.95. duty:
+  // of all sessions; nullptr: none. Throws api::Failure if it cannot.
   Engine(api::Model& model, Metrics& metrics, States* states, std::uint32_t sessions, std::uint32_t queue,
          const weft_session_options& session, weft_speculation speculation, const api::Adapter* adapter,
-         double token_share);
+         double token_share, const api::Duty* duty);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -213,6 +213,7 @@ class Engine {
   const weft_speculation speculation_;
   const api::Adapter* const adapter_;
   const double token_share_;
+  const api::Duty* const duty_;
 
   std::mutex sessions_mutex_;  // of these two
   std::vector<api::Session> unused_;

@@ -57,12 +57,16 @@ void Metrics::count_guesses(std::uint64_t drafted, std::uint64_t accepted) {
   accepted_tokens_ += accepted;
 }
 
-std::string Metrics::text(std::size_t waiting, std::size_t running, std::size_t most) const {
+std::string Metrics::text(std::size_t waiting, std::size_t running, std::size_t most,
+                          std::optional<double> busy) const {
   const std::lock_guard lock(mutex_);
   std::string text =
       headline("weft_requests_total", "counter", "Requests for completions and embeddings that ended, by outcome.");
   for (std::size_t i = 0; i < requests_.size(); ++i)
     text += cli::format("weft_requests_total{outcome=\"%s\"} ", kOutcomeNames[i]) + std::to_string(requests_[i]) + "\n";
+  if (busy)
+    text += headline("weft_device_busy_seconds_total", "counter", "Time that the device was busy with all models.") +
+            "weft_device_busy_seconds_total " + cli::format("%.9g\n", *busy);
   return text + single("weft_requests_waiting", "gauge", "Requests that wait for a session.", waiting) +
          single("weft_requests_running", "gauge", "Requests that have a session.", running) +
          single("weft_sessions_limit", "gauge", "Most requests that have a session at the same time.", most) +

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,9 @@ class Metrics {
   // Guesses of an answer that has ended: tokens that passes have checked, and those that were right.
   void count_guesses(std::uint64_t drafted, std::uint64_t accepted);
 
-  // Now: requests that wait and that are answered, and the most that can be answered together.
-  std::string text(std::size_t waiting, std::size_t running, std::size_t most) const;
+  // Now: requests that wait and that are answered, and the most that can be answered together. busy: seconds that the
+  // device was busy; nothing without a duty.
+  std::string text(std::size_t waiting, std::size_t running, std::size_t most, std::optional<double> busy) const;
 
  private:
   mutable std::mutex mutex_;

@@ -12,15 +12,16 @@ namespace weft::serve {
 // A loaded model, and what answers with it.
 class Models::Served {
  public:
-  Served(const cli::ModelArgs& args, const std::string& name, const Options& options, Metrics& metrics, States* states)
+  Served(const cli::ModelArgs& args, const std::string& name, const Options& options, Metrics& metrics, States* states,
+         const api::Duty* duty)
       : model_(cli::load_model(args)) {
     const weft_model_info info = model_.info();
     const bool hears = std::string_view(info.family) == "whisper";
     if (info.reads_prompt_apart && !hears)
       throw api::Failure(WEFT_UNSUPPORTED, "an encoder-decoder cannot be served", "model", "weft generate uses it");
     ModelFacts facts = {name, info.vocab_size, info.max_context, options.sessions, info.width};
-    if (hears) transcriber_.emplace(model_, options.queue);
-    if (hears || make_embedder(options.queue)) {
+    if (hears) transcriber_.emplace(model_, options.queue, duty);
+    if (hears || make_embedder(options.queue, duty)) {
       if (embedder_) facts.width = weft_model_embedding_size(model_.get());
       if (args.ctx) throw cli::UsageError("--ctx", "an encoder's input has its own limit");
       if (options.speculation != WEFT_SPECULATE_OFF) throw cli::UsageError("--speculate", "an encoder writes no text");
@@ -30,10 +31,10 @@ class Models::Served {
       if (!options.lora.empty()) adapter_.emplace(cli::load_lora(model_, options.lora));
       engine_.emplace(model_, metrics, states, options.sessions, options.queue,
                       cli::session_options(args, facts.context), options.speculation, adapter_ ? &*adapter_ : nullptr,
-                      options.token_share);
+                      options.token_share, duty);
       conversations_.emplace(model_);
-      pictures_.emplace(model_, options.mmproj.empty() ? cli::model_path(args.model) : options.mmproj);
-      rater_.emplace(model_, options.queue);
+      pictures_.emplace(model_, options.mmproj.empty() ? cli::model_path(args.model) : options.mmproj, duty);
+      rater_.emplace(model_, options.queue, duty);
     }
     loaded_.emplace(Loaded{model_, facts, engine_ ? &*engine_ : nullptr, embedder_ ? &*embedder_ : nullptr,
                            transcriber_ ? &*transcriber_ : nullptr, rater_ ? &*rater_ : nullptr, states,
@@ -51,9 +52,9 @@ class Models::Served {
 
  private:
   // False if the model has no encoder.
-  bool make_embedder(std::uint32_t queue) {
+  bool make_embedder(std::uint32_t queue, const api::Duty* duty) {
     try {
-      embedder_.emplace(model_, queue);
+      embedder_.emplace(model_, queue, duty);
       return true;
     } catch (const api::Failure& failure) {
       if (failure.status() != WEFT_UNSUPPORTED) throw;
@@ -85,6 +86,7 @@ bool hears(const cli::ModelArgs& args) {
 
 Models::Models(Options options, Metrics& metrics, States* states)
     : options_(std::move(options)), metrics_(metrics), states_(states) {
+  if (options_.duty < 100) duty_.emplace(static_cast<float>(options_.duty) / 100);
   for (const cli::ModelArgs& args : options_.models) {
     const std::string name = cli::model_name(args.model);
     if (std::ranges::find(entries_, name, &Entry::name) != entries_.end())
@@ -145,7 +147,8 @@ void Models::load(Entry& entry, std::unique_lock<std::mutex>& lock, const std::f
   for (;;) {
     lock.unlock();
     try {
-      auto served = std::make_shared<Served>(entry.args, entry.name, options_, metrics_, states_);
+      auto served =
+          std::make_shared<Served>(entry.args, entry.name, options_, metrics_, states_, duty_ ? &*duty_ : nullptr);
       lock.lock();
       entry.served = std::move(served);
       if (closing_) entry.served->close();

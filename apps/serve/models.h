@@ -47,6 +47,7 @@ class Models {
     std::string lora;    // an adapter's file or folder; "": none
     double token_share;  // of the time, for tokens, beside prompts
     std::string mmproj;  // the encoder of pictures, a file or folder; "": the model's own
+    std::uint32_t duty;  // most of the time, in percent, that the device is busy with all models
   };
   // The metrics and the states outlive it. Throws UsageError for two models of one name, and for a file that is not
   // there.
@@ -68,6 +69,8 @@ class Models {
   };
   std::vector<Known> list() const;
   Engine::Load load() const;  // of all
+  // Seconds that the device was busy with all of them; nothing without a duty.
+  std::optional<double> busy() const { return duty_ ? std::optional(duty_->busy_seconds()) : std::nullopt; }
   std::string broken() const;
   void close();  // ends all requests, and takes no more
 
@@ -86,6 +89,7 @@ class Models {
   bool give_back(std::unique_lock<std::mutex>& lock);
 
   const Options options_;
+  std::optional<api::Duty> duty_;  // none: without a limit
   Metrics& metrics_;
   States* const states_;
   mutable std::mutex mutex_;  // of everything below

@@ -70,7 +70,10 @@ void set_prompt(api::Session& session, const std::vector<std::uint32_t>& ids, co
 void Pictures::place(CompletionRequest& request, std::size_t context, const std::function<void()>& check_wanted) {
   const std::lock_guard lock(mutex_);
   try {
-    if (!encoder_) encoder_.emplace(model_, path_);
+    if (!encoder_) {
+      encoder_.emplace(model_, path_);
+      if (duty_) encoder_->use_duty(*duty_);
+    }
   } catch (const api::Failure& error) {
     if (error.status() != WEFT_UNSUPPORTED && error.status() != WEFT_INVALID_ARGUMENT &&
         error.status() != WEFT_NOT_FOUND)

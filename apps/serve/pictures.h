@@ -24,8 +24,9 @@ void set_prompt(api::Session& session, const std::vector<std::uint32_t>& ids, co
 // The encoder of a model's pictures, which is loaded for the first one.
 class Pictures {
  public:
-  // path: the encoder's file or folder. The model outlives it.
-  Pictures(const api::Model& model, std::string path) : model_(model), path_(std::move(path)) {}
+  // path: the encoder's file or folder. duty: nullptr: none. The model and the duty outlive it.
+  Pictures(const api::Model& model, std::string path, const api::Duty* duty)
+      : model_(model), path_(std::move(path)), duty_(duty) {}
 
   // Encodes the request's pictures and puts them in their places of its prompt, of which fewer than `context` tokens
   // may come. check_wanted: called before each picture; throws if nobody waits for it. Throws RequestError.
@@ -34,6 +35,7 @@ class Pictures {
  private:
   const api::Model& model_;
   const std::string path_;
+  const api::Duty* const duty_;
   std::mutex mutex_;  // of the encoder
   std::optional<api::ImageEncoder> encoder_;
 };

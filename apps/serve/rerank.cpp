@@ -11,7 +11,10 @@ namespace weft::serve {
 
 api::Reranker::Rating Rater::Place::rate(const RerankRequest& request, const std::string& document) {
   return place_.run(rater_.model_, [&] {
-    if (!rater_.reranker_) rater_.reranker_.emplace(rater_.model_);
+    if (!rater_.reranker_) {
+      rater_.reranker_.emplace(rater_.model_);
+      if (rater_.duty_) rater_.reranker_->use_duty(*rater_.duty_);
+    }
     return rater_.reranker_->rate(request.query, document, request.instruction);
   });
 }

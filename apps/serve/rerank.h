@@ -28,7 +28,7 @@ Json rerank_json(const RerankRequest& request, const Ratings& ratings, const std
 class Rater {
  public:
   // The model outlives it.
-  Rater(api::Model& model, std::uint32_t queue) : model_(model), line_(queue) {}
+  Rater(api::Model& model, std::uint32_t queue, const api::Duty* duty) : model_(model), line_(queue), duty_(duty) {}
 
   class Place {
    public:
@@ -46,6 +46,7 @@ class Rater {
  private:
   api::Model& model_;
   Line line_;
+  const api::Duty* const duty_;            // nullptr: none
   std::optional<api::Reranker> reranker_;  // made by the first request; in its turn
 };
 

@@ -24,7 +24,7 @@ struct ServeArgs {
   std::string unix_path, key, keys_file, log, cors, states, lora, mmproj, speculate = "off";
   std::vector<std::string> hosts;
   bool no_key = false;
-  std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, decode_share = 50, memory = 256,
+  std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, decode_share = 50, duty = 100, memory = 256,
                 states_limit = 1024;
 };
 
@@ -171,7 +171,7 @@ void serve(const ServeArgs& args) {
   if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
   Models models(
       {list, args.sessions, args.queue, args.speculate == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF,
-       args.lora, args.decode_share / 100.0, args.mmproj},
+       args.lora, args.decode_share / 100.0, args.mmproj, args.duty},
       metrics, states ? &*states : nullptr);
   const Accepting accepting(server);  // ends first
 
@@ -264,6 +264,7 @@ void add_serve(CLI::App& app) {
       ->type_name("PERCENT")
       ->capture_default_str()
       ->transform(whole(0, 95));
+  add_duty_option(command, args->duty);
   command->add_option("--deadline", args->deadline, "most seconds from a request's arrival to the end of its answer")
       ->type_name("SECONDS")
       ->capture_default_str()

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <ctime>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "../weft/common.h"
 #include "exchange.h"
@@ -311,8 +313,9 @@ HttpResponse Service::show_health() const {
 HttpResponse Service::show_metrics() const {
   const Models* const models = models_;
   const Engine::Load load = models ? models->load() : Engine::Load();
-  return {
-      200, {}, "text/plain; version=0.0.4; charset=utf-8", metrics_.text(load.waiting, load.running, load.most), {}};
+  const std::optional<double> busy = models ? models->busy() : std::nullopt;
+  std::string text = metrics_.text(load.waiting, load.running, load.most, busy);
+  return {200, {}, "text/plain; version=0.0.4; charset=utf-8", std::move(text), {}};
 }
 
 // Lists the models. Some fields are there only while a model is loaded.

@@ -52,8 +52,11 @@ std::string done_event(const Transcript& transcript);
 // Hears for one request after the other. May be used by any thread.
 class Transcriber {
  public:
-  // The model outlives it. Throws api::Failure if it does not hear.
-  Transcriber(api::Model& model, std::uint32_t queue) : model_(model), line_(queue), listener_(model) {}
+  // duty: nullptr: none. The model outlives it. Throws api::Failure if it does not hear.
+  Transcriber(api::Model& model, std::uint32_t queue, const api::Duty* duty)
+      : model_(model), line_(queue), listener_(model) {
+    if (duty) listener_.use_duty(*duty);
+  }
 
   // A request in its line.
   class Task {

@@ -25,15 +25,34 @@ struct Command {
   void (Chat::*run)(const std::string& argument);
 };
 
+// The limit of the device's time for both models. Without --duty, --policy and /duty nothing uses it.
+class CommonDuty {
+ public:
+  explicit CommonDuty(const ChatArgs& args)
+      : used_(args.duty < 100 || parse_policy(args.model.policy) == WEFT_POLICY_POLITE) {
+    set(args.duty);
+  }
+  const api::Duty* get() const { return used_ ? &duty_ : nullptr; }
+  void set(std::uint32_t percent) { duty_.set_share(static_cast<float>(percent_ = percent) / 100); }
+  void use() { used_ = true; }
+  std::uint32_t percent() const { return percent_; }
+
+ private:
+  api::Duty duty_;
+  std::uint32_t percent_ = 100;
+  bool used_;
+};
+
 // Reads messages and commands line by line.
 class Chat {
  public:
   // ear: nullptr without --listen.
-  Chat(const ChatArgs& args, Ear* ear)
+  Chat(const ChatArgs& args, Ear* ear, CommonDuty& duty)
       : args_(args),
         ear_(ear),
+        duty_(duty),
         settings_(args.settings),
-        talk_(std::make_unique<Talk>(args, args.model.model, settings_.head, true)),
+        talk_(std::make_unique<Talk>(args, args.model.model, settings_.head, true, duty.get())),
         reader_([this](const std::string& line) { return completions(line); }) {
     talk_->begin();
     saved_sampling_ = !args.restore.empty() && !sampling_given(args.command);
@@ -68,12 +87,14 @@ class Chat {
   }
   void listen(const std::string& path);
   void thoughts(const std::string&) { talk_->show_thoughts(); }
-  void stats(const std::string&) { talk_->print_stats(); }
+  void duty(const std::string& percent);
+  void stats(const std::string&);
   void show_help(const std::string&) { std::cerr << help(); }
   void quit(const std::string&) { leave_ = true; }
 
   const ChatArgs& args_;
   Ear* ear_;
+  CommonDuty& duty_;
   TalkSettings settings_;
   std::unique_ptr<Talk> talk_;
   LineReader reader_;
@@ -98,6 +119,8 @@ const std::vector<Command>& Chat::commands() {
       {"/image", "FILE", "show a picture with the next message, as --image does with the first", &Chat::image},
       {"/listen", "FILE", "ask what is said in a recording; with --listen", &Chat::listen},
       {"/thoughts", "", "show what the model thought before its last answer", &Chat::thoughts},
+      {"/duty", "[PERCENT]", "show how much of the time the device may be busy, or change it, as --duty does",
+       &Chat::duty},
       {"/stats", "", "show how long this conversation took, and where", &Chat::stats},
       {"/help", "", "show this list", &Chat::show_help},
       {"/quit", "", "leave; Ctrl-D does the same", &Chat::quit},
@@ -160,6 +183,34 @@ void Chat::listen(const std::string& path) {
     show_heard(text);
     if (!text.empty()) talk_->ask(text);
   });
+}
+
+void Chat::duty(const std::string& percent) {
+  if (!percent.empty()) {
+    std::uint32_t changed = 0;
+    CLI::App parser;
+    add_duty_option(&parser, changed);
+    try {
+      parser.parse("--duty " + percent);
+    } catch (const CLI::ParseError& error) {
+      return print_error("/duty", error.what());
+    }
+    duty_.set(changed);
+    duty_.use();
+    talk_->use_duty(*duty_.get());
+    if (ear_) ear_->use_duty(*duty_.get());
+  }
+  std::cerr << format("The device may be busy for %u%% of the time", duty_.percent())
+            << (duty_.get() ? format("; it was for %.3f s.\n", duty_.get()->busy_seconds()) : ".\n");
+}
+
+void Chat::stats(const std::string&) {
+  talk_->print_stats();
+  if (!ear_) return;
+  const weft_model_info info = ear_->info();
+  const auto bytes = [](std::uint64_t value) { return human_bytes(static_cast<double>(value)); };
+  std::cerr << format("listener  %s: vocab %s, layers %s, in all %s\n", info.family, bytes(info.vocab_bytes).c_str(),
+                      bytes(info.layer_bytes).c_str(), bytes(info.device_bytes).c_str());
 }
 
 // Mistakes in what was typed cost a sentence, not the conversation; a lost device ends the program.
@@ -233,7 +284,7 @@ void Chat::load(const std::string& path) {
 void Chat::model(const std::string& name) {
   if (!name.empty()) {
     guarded([&] {
-      auto other = std::make_unique<Talk>(args_, name, settings_.head, true);
+      auto other = std::make_unique<Talk>(args_, name, settings_.head, true, duty_.get());
       other->apply(settings_);
       other->adopt(*talk_);
       talk_ = std::move(other);
@@ -361,16 +412,18 @@ void chat(ChatArgs& args) {
     std::random_device random;
     args.settings.sampling.seed = (std::uint64_t{random()} << 32) | random();
   }
+  CommonDuty duty(args);
   std::optional<Ear> ear;
   if (!args.listen.empty()) {
     ear.emplace(args.model, args.listen);
+    if (duty.get()) ear->use_duty(*duty.get());
     if (std::uint64_t& budget = args.model.memory_budget; budget > 0)  // the rest is the other model's
-      budget = std::max<std::uint64_t>(budget - std::min(budget, ear->device_bytes()), 1);
+      budget = std::max<std::uint64_t>(budget - std::min(budget, ear->info().device_bytes), 1);
   }
   const std::optional<std::string> question = message(args, ear ? &*ear : nullptr);
-  if (!question && ear && args.lines) return Chat(args, &*ear).run_by_voice();
-  if (!question) return Chat(args, ear ? &*ear : nullptr).run();
-  Talk talk(args, args.model.model, args.settings.head, false);
+  if (!question && ear && args.lines) return Chat(args, &*ear, duty).run_by_voice();
+  if (!question) return Chat(args, ear ? &*ear : nullptr, duty).run();
+  Talk talk(args, args.model.model, args.settings.head, false, duty.get());
   talk.begin();
   handle_interrupts(false);
   talk.ask(*question);
@@ -413,6 +466,7 @@ void add_chat(CLI::App& app) {
   add_ctx_option(command, args->model);
   add_kv_options(command, args->model);
   add_policy_option(command, args->model);
+  add_duty_option(command, args->duty);
   command->add_option("-s,--system", args->system, "system message at the start of the conversation")
       ->type_name("TEXT");
   command->add_option("-n,--max-tokens", args->tokens, "most tokens of an answer; 0: as many as fit")

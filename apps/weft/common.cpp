@@ -200,6 +200,17 @@ void add_policy_option(CLI::App* command, ModelArgs& args) {
       ->check(CLI::IsMember({"throughput", "polite"}).description(""));
 }
 
+void add_duty_option(CLI::App* command, std::uint32_t& percent) {
+  command
+      ->add_option(
+          "--duty", percent,
+          "most part of the time, in percent, that the device is busy, with all models together; the work then\n"
+          "goes to it in small parts")
+      ->type_name("PERCENT")
+      ->capture_default_str()
+      ->transform(whole(1, 100));
+}
+
 void add_sampling_options(CLI::App* command, weft_sampling& sampling) {
   const std::uint64_t largest_seed = std::numeric_limits<std::uint64_t>::max();
   const double largest_float = std::numeric_limits<float>::max();

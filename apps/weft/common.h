@@ -65,6 +65,7 @@ void add_devices_option(CLI::App* command, ModelArgs& args);  // after add_model
 void add_ctx_option(CLI::App* command, ModelArgs& args);
 void add_kv_options(CLI::App* command, ModelArgs& args);
 void add_policy_option(CLI::App* command, ModelArgs& args);
+void add_duty_option(CLI::App* command, std::uint32_t& percent);
 void add_sampling_options(CLI::App* command, weft_sampling& sampling);  // defaults: what it holds
 bool sampling_given(const CLI::App* command);                           // any of them
 void add_restore_option(CLI::App* command, std::string& path);

@@ -38,7 +38,8 @@ class Ear {
   // Text of what is said on stdin between pauses, one after the other, while it comes.
   void hear_each(const std::function<void(const std::string& text)>& on_text);
 
-  std::uint64_t device_bytes() const { return model_.info().device_bytes; }
+  void use_duty(const api::Duty& duty) { listener_.use_duty(duty); }
+  weft_model_info info() const { return model_.info(); }
 
  private:
   api::Model model_;

@@ -17,8 +17,16 @@ void add_image_options(CLI::App* command, ImageArgs& args) {
 }
 
 api::ImageEncoder& Pictures::encoder() {
-  if (!encoder_) encoder_.emplace(model_, args_.encoder.empty() ? model_path(model_args_.model) : args_.encoder);
+  if (!encoder_) {
+    encoder_.emplace(model_, args_.encoder.empty() ? model_path(model_args_.model) : args_.encoder);
+    if (duty_) encoder_->use_duty(*duty_);
+  }
   return *encoder_;
+}
+
+void Pictures::use_duty(const api::Duty& duty) {
+  duty_ = &duty;
+  if (encoder_) encoder_->use_duty(duty);
 }
 
 api::Image Pictures::encode(const std::string& file) { return encoder().encode(file); }

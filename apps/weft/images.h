@@ -27,6 +27,7 @@ class Pictures {
   api::Image encode(const std::string& file);
   std::vector<api::Image> encode_all();  // those of --image
   std::uint32_t token();                 // the id of "<image>"
+  void use_duty(const api::Duty& duty);  // which outlives it
 
  private:
   api::ImageEncoder& encoder();
@@ -34,6 +35,7 @@ class Pictures {
   const api::Model& model_;
   const ModelArgs& model_args_;
   const ImageArgs& args_;
+  const api::Duty* duty_ = nullptr;
   std::optional<api::ImageEncoder> encoder_;
 };
 

@@ -64,7 +64,8 @@ void handle_interrupts(bool interactive) {
   sigaction(SIGINT, &action, nullptr);
 }
 
-Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& head, bool interactive)
+Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& head, bool interactive,
+           const api::Duty* duty)
     : args_(args),
       model_args_(with_model(args.model, model)),
       model_(load_model(model_args_, Load::begin)),
@@ -75,6 +76,7 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
       conversation_(session_, args.system),
       pictures_(model_, model_args_, args.images),
       interactive_(interactive) {
+  if (duty) use_duty(*duty);
   set_lora(session_, model_, args.lora);
   set_grammar(session_, args.grammar);
   set_conversation(conversation_.json());
@@ -93,6 +95,11 @@ void Talk::begin() {
   if (!args_.restore.empty()) restore(args_.restore);
   set_steering(session_, args_.settings.steering);
   if (args_.restore.empty() || sampling_given(args_.command)) session_.set_sampling(args_.settings.sampling);
+}
+
+void Talk::use_duty(const api::Duty& duty) {
+  session_.use_duty(duty);
+  pictures_.use_duty(duty);
 }
 
 void Talk::apply(const TalkSettings& settings) {

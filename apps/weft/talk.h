@@ -32,7 +32,7 @@ struct ChatArgs {
   GrammarArgs grammar;
   ThinkArgs think;
   ImageArgs images;
-  std::uint32_t tokens = 512;
+  std::uint32_t tokens = 512, duty = 100;
   bool lines = false, stats = false;
 };
 
@@ -42,8 +42,10 @@ void handle_interrupts(bool interactive);
 
 class Talk {
  public:
-  // Loads `model` with the other options of args, which outlive it. interactive: remarks may name commands.
-  Talk(const ChatArgs& args, const std::string& model, const std::string& head, bool interactive);
+  // Loads `model` with the other options of args. interactive: remarks may name commands. duty: nullptr: none. args and
+  // duty outlive it.
+  Talk(const ChatArgs& args, const std::string& model, const std::string& head, bool interactive,
+       const api::Duty* duty);
   void begin();  // --restore, and the options' settings
 
   // Answers on stdout. Throws UsageError or Failure for a message that cannot be answered.
@@ -55,6 +57,7 @@ class Talk {
   void reset();
   void apply(const TalkSettings& settings);  // throws UsageError; the head stays if it is wrong
   void apply_head(const std::string& option, const std::string& head);
+  void use_duty(const api::Duty& duty);        // which outlives it
   void show_picture(const std::string& path);  // with the next message
   void save(const std::string& path) const;
   void restore(const std::string& path);

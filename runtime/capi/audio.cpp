@@ -103,6 +103,14 @@ weft_status weft_listen(weft_listener* listener, const float* samples, size_t co
   });
 }
 
+weft_status weft_listener_use_duty(weft_listener* listener, weft_duty* duty, weft_error* error) {
+  return guard(error, [&] {
+    require(listener, "listener", "it is NULL");
+    const InUse use(listener, "listener");
+    listener->reader.keep_to(duty ? duty->limit : nullptr);
+  });
+}
+
 const char* weft_listener_language(const weft_listener* listener) { return listener->reader.language().c_str(); }
 
 void weft_listener_cancel(weft_listener* listener) {

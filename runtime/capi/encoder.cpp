@@ -4,6 +4,7 @@
 #include "base/quote.h"
 #include "capi/handles.h"
 #include "model/encoder.h"
+#include "weft/duty.h"
 
 using namespace weft;
 using namespace weft::capi;
@@ -14,7 +15,7 @@ struct weft_encoder : DeviceUser {
   void enter_device() override {
     const Model& whole = model->model;
     const Model& half = whole.weights.encoder ? *whole.weights.encoder : whole;
-    encoder.emplace(half, half.config.context);
+    encoder.emplace(half, half.config.context, Policy::throughput, std::vector{duty.get()});
   }
   Encoder& on_device() {
     need_weights(*model);
@@ -22,6 +23,7 @@ struct weft_encoder : DeviceUser {
     return *encoder;
   }
 
+  UncancelledDuty duty;
   std::optional<Encoder> encoder;
 };
 
@@ -46,6 +48,14 @@ weft_status weft_encoder_create(const weft_model* model, weft_encoder** encoder,
 }
 
 void weft_encoder_free(weft_encoder* encoder) { destroy(encoder); }
+
+weft_status weft_encoder_use_duty(weft_encoder* encoder, weft_duty* duty, weft_error* error) {
+  return guard(error, [&] {
+    require(encoder, "encoder", "it is NULL");
+    const InUse use(encoder, "encoder");
+    encoder->duty.use(duty);
+  });
+}
 
 uint32_t weft_model_embedding_size(const weft_model* model) {
   if (!model || !model->model.config.embeds()) return 0;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "capi/support.h"
 #include "gpu/choose_device.h"
 #include "grammar/matcher.h"
+#include "model/duty.h"
 #include "model/model.h"
 #include "session/session.h"
 #include "template/chat_template.h"
@@ -202,6 +204,25 @@ auto with_weights(const weft_model& model, const Work& work) {
     recover(model, recoveries, nullptr);
   }
 }
+
+}  // namespace weft::capi
+
+struct weft_duty {
+  const std::shared_ptr<weft::DutyLimit> limit = std::make_shared<weft::DutyLimit>();
+};
+
+namespace weft::capi {
+
+// The duty of an object whose calls cannot be cancelled.
+class UncancelledDuty {
+ public:
+  Duty* get() { return &duty_; }
+  void use(const weft_duty* duty) { duty_.keep_to(duty ? duty->limit : nullptr); }
+
+ private:
+  const std::atomic<bool> cancelled_ = false;
+  Duty duty_{cancelled_};
+};
 
 }  // namespace weft::capi
 

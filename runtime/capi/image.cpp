@@ -60,7 +60,7 @@ struct weft_image_encoder : DeviceUser {
                       std::to_string(text.config.width),
                   path.string(), "give the encoder that belongs to the model");
     images = load_image_model(text.device, file, model->loaded_from.formats);
-    encoder.emplace(*images);
+    encoder.emplace(*images, duty.get());
   }
   ImageEncoder& on_device() {
     need_weights(*model);
@@ -72,6 +72,7 @@ struct weft_image_encoder : DeviceUser {
   std::filesystem::path path;
   uint32_t token = 0;  // that a chat template writes
   std::unique_ptr<const ImageModel> images;
+  UncancelledDuty duty;
   std::optional<ImageEncoder> encoder;
 };
 
@@ -139,6 +140,14 @@ weft_status weft_image_encoder_create(const weft_model* model, const char* path,
 }
 
 void weft_image_encoder_free(weft_image_encoder* encoder) { destroy(encoder); }
+
+weft_status weft_image_encoder_use_duty(weft_image_encoder* encoder, weft_duty* duty, weft_error* error) {
+  return guard(error, [&] {
+    require(encoder, "encoder", "it is NULL");
+    const InUse use(encoder, "image encoder");
+    encoder->duty.use(duty);
+  });
+}
 
 uint32_t weft_image_encoder_token(const weft_image_encoder* encoder) { return encoder->token; }
 

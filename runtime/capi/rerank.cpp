@@ -74,7 +74,7 @@ struct weft_reranker : DeviceUser {
   explicit weft_reranker(const weft_model* of) : DeviceUser(of), tokens(relevance_tokens(*of)) { enter_device(); }
   void leave_device() override { encoder.reset(); }
   void enter_device() override {
-    encoder.emplace(model->model, model->model.config.context);
+    encoder.emplace(model->model, model->model.config.context, Policy::throughput, std::vector{duty.get()});
     const Model& whole = model->model;
     const std::vector<uint32_t> ids = {tokens.yes, tokens.no.value_or(tokens.yes)};
     const std::vector<float> rows = table_rows(whole, whole.weights.output_table(), ids, 1);
@@ -89,6 +89,7 @@ struct weft_reranker : DeviceUser {
   }
 
   const RelevanceTokens tokens;
+  UncancelledDuty duty;
   std::optional<Encoder> encoder;
   std::vector<float> direction;  // (width): the row of "yes" less that of "no"
 };
@@ -105,6 +106,14 @@ weft_status weft_reranker_create(const weft_model* model, weft_reranker** rerank
 }
 
 void weft_reranker_free(weft_reranker* reranker) { destroy(reranker); }
+
+weft_status weft_reranker_use_duty(weft_reranker* reranker, weft_duty* duty, weft_error* error) {
+  return guard(error, [&] {
+    require(reranker, "reranker", "it is NULL");
+    const InUse use(reranker, "reranker");
+    reranker->duty.use(duty);
+  });
+}
 
 weft_status weft_reranker_score(weft_reranker* reranker, const char* instruction, const char* query,
                                 const char* document, float* score, size_t* tokens, weft_error* error) {

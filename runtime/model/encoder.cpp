@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
@@ -15,8 +16,8 @@ uint32_t whole_chunks(const Model& model, size_t tokens) {
 
 }  // namespace
 
-Encoder::Encoder(const Model& model, uint32_t context)
-    : model_(model), context_(context), pool_(model.device), queue_(model, Policy::throughput) {
+Encoder::Encoder(const Model& model, uint32_t context, Policy policy, std::vector<Duty*> duties)
+    : model_(model), context_(context), pool_(model.device), queue_(model, policy, std::move(duties)) {
   constexpr uint32_t kFirst = 512;
   grow(std::min(context, kFirst));
   if (!model.weights.sound) return;
@@ -170,11 +171,13 @@ std::vector<float> Encoder::masked_logits(size_t place) {
   return download_as<float>(model_.device, a.logits.part(0, uint64_t{c.vocab} * 4));
 }
 
-Source::Source(const Model& model, uint32_t context, const ops::CacheFormat& format)
+Source::Source(const Model& model, uint32_t context, const ops::CacheFormat& format, Policy policy, Duty& duty)
     : model_(model),
       context_(model.config.hears() ? model.config.encoder->context : context),
-      encoder_(*model.weights.encoder, context_),
-      cache_(model, context_, whole_chunks(model, context_), source_format(format)) {
+      encoder_(*model.weights.encoder, context_, policy, {&duty}),
+      cache_(model, context_, whole_chunks(model, context_), source_format(format)),
+      pool_(model.device),
+      queue_(model, policy, {&duty}) {
   encoder_.reserve();
 }
 
@@ -192,16 +195,27 @@ void Source::hear(const std::shared_ptr<const std::vector<float>>& frames) {
   heard_ = frames;
 }
 
-void Source::read_states(uint32_t count) {
+// The encoder's buffers stay where they are: they have room for the longest input.
+std::vector<CommandBuffer> Source::record_reads(uint32_t tokens) {
   const ActivationBuffers& a = encoder_.activations();
   const StepBuffers& step = encoder_.step();
   const Config& c = model_.config;
-  const uint32_t tokens = whole_chunks(model_, count);
-  run_once(model_.device, "source", [&](Recorder& r) {
-    for (uint32_t layer = 0; layer < c.layers; ++layer)
-      model_.weights.layers[layer].cross->read(r, c, step.state, a.normed, step.rope_tables[0], a.qkv, a.q, cache_,
-                                               layer, tokens);
-  });
+  std::vector<CommandBuffer> layers;
+  for (uint32_t layer = 0; layer < c.layers; ++layer) {
+    Recorder r(pool_, "source");
+    model_.weights.layers[layer].cross->read(r, c, step.state, a.normed, step.rope_tables[0], a.qkv, a.q, cache_, layer,
+                                             tokens);
+    layers.push_back(r.finish(layer + 1 == c.layers));
+  }
+  return layers;
+}
+
+void Source::read_states(uint32_t count) {
+  std::vector<CommandBuffer>& layers = reads_[whole_chunks(model_, count)];
+  if (layers.empty()) layers = record_reads(whole_chunks(model_, count));
+  const std::span<const CommandBuffer> all = layers;
+  queue_.submit(0, all.first(all.size() - 1), all.back());
+  queue_.drain();
 }
 
 }  // namespace weft

@@ -16,8 +16,8 @@ namespace weft {
 class Encoder {
  public:
   // context: tokens of the longest input. Memory is taken for an input of 512 tokens, and for longer ones when they
-  // come.
-  Encoder(const Model& model, uint32_t context);
+  // come. duties: as of a SubmissionQueue.
+  Encoder(const Model& model, uint32_t context, Policy policy = Policy::throughput, std::vector<Duty*> duties = {});
   void reserve() { grow(context_); }  // takes the memory of the longest input
 
   // Computes the hidden states of an input, of which the first SentenceConfig::most_tokens - 1 and the last are read.
@@ -76,8 +76,8 @@ class Encoder {
 class Source {
  public:
   // As Encoder's; the model is the decoder's. One that hears takes the encoder's context. format: of the
-  // session's keys and values.
-  Source(const Model& model, uint32_t context, const ops::CacheFormat& format);
+  // session's keys and values. policy and duty: of the session, which outlives this.
+  Source(const Model& model, uint32_t context, const ops::CacheFormat& format, Policy policy, Duty& duty);
 
   // Reads an input. Throws as Encoder::run; the source is then empty.
   void read(std::span<const uint32_t> ids);
@@ -91,11 +91,15 @@ class Source {
 
  private:
   void read_states(uint32_t count);
+  std::vector<CommandBuffer> record_reads(uint32_t tokens);
 
   const Model& model_;
   uint32_t context_;
   Encoder encoder_;
   ContextState cache_;  // by decoder layer
+  CommandPool pool_;
+  std::map<uint32_t, std::vector<CommandBuffer>> reads_;  // by tokens: of each layer of the decoder
+  SubmissionQueue queue_;
   std::vector<uint32_t> ids_;
   std::shared_ptr<const std::vector<float>> heard_;
 };

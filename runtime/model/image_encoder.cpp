@@ -71,7 +71,7 @@ std::unique_ptr<const ImageModel> load_image_model(const std::shared_ptr<Device>
 
 // Buffers and recordings for tiles of so many patches.
 struct ImageEncoder::Passes {
-  Passes(const ImageModel& model, uint32_t patches);
+  Passes(const ImageModel& model, uint32_t patches, Duty* duty);
   uint64_t bytes() const;
 
   // Command buffers up to states that become rows.
@@ -97,7 +97,7 @@ struct ImageEncoder::Passes {
   SubmissionQueue queue;
 };
 
-ImageEncoder::Passes::Passes(const ImageModel& model, uint32_t count)
+ImageEncoder::Passes::Passes(const ImageModel& model, uint32_t count, Duty* duty)
     : patches(count),
       tokens(whole_chunks(*model.network.device, count)),
       rows(whole_chunks(*model.network.device, count / (model.config.shuffle * model.config.shuffle))),
@@ -116,7 +116,7 @@ ImageEncoder::Passes::Passes(const ImageModel& model, uint32_t count)
                           model.ends.joined)),
       result(rows_to_read(model.network.device, "image rows", rows, model.ends.rows)),
       pool(model.network.device),
-      queue(model.network, Policy::throughput) {
+      queue(model.network, Policy::throughput, duty ? std::vector{duty} : std::vector<Duty*>()) {
   const Config& c = model.network.config;
   abi::StepState& state = *step.state.as<abi::StepState>();
   state.pos = 0;
@@ -153,8 +153,9 @@ void ImageEncoder::Passes::record_embed(Recorder& r, const ImageModel& model) co
   ops::add_positions(r, step.state, learned, activations.x, width, tokens);
 }
 
-ImageEncoder::ImageEncoder(const ImageModel& model) : model_(model) {
-  if (model.config.kind != ImageKind::merged) passes_ = std::make_unique<Passes>(model, model.network.config.context);
+ImageEncoder::ImageEncoder(const ImageModel& model, Duty* duty) : model_(model), duty_(duty) {
+  if (model.config.kind != ImageKind::merged)
+    passes_ = std::make_unique<Passes>(model, model.network.config.context, duty);
 }
 
 ImageEncoder::~ImageEncoder() = default;
@@ -174,7 +175,7 @@ EncodedTile ImageEncoder::encode(const Picture& tile) {
   const auto count = static_cast<uint32_t>(patches);
   if (!passes_ || passes_->patches != count) {
     passes_.reset();
-    passes_ = std::make_unique<Passes>(model_, count);
+    passes_ = std::make_unique<Passes>(model_, count, duty_);
   }
   Passes& p = *passes_;
   const std::vector<float> values = patches_of(tile, config.pictures, config.patch);
@@ -202,7 +203,7 @@ std::vector<float> ImageEncoder::project(const PatchMerger* merger, uint32_t row
   const ImageEnds& ends = model_.ends;
   const Config& c = model_.network.config;
   const View state = p.step.state;
-  run_once(model_.network.device, "image rows", [&](Recorder& r) {
+  const auto record = [&](Recorder& r) {
     if (merger) {
       const bool norms = merger->norm.buffer;
       const ops::NormShape shape = {ends.joined, c.epsilon, ops::NormKind::layer};
@@ -215,7 +216,9 @@ std::vector<float> ImageEncoder::project(const PatchMerger* merger, uint32_t row
     const ops::NormShape shape = {c.width, c.epsilon, ops::NormKind::rms};
     if (pooled) ops::norm(r, shape, state, p.joined, ends.soft_norm, p.normed, p.rows, false);
     ops::matmul(r, ends.projection, state, pooled ? p.normed : p.joined, p.result, p.rows, ops::Output::write);
-  });
+  };
+  const auto run = [&] { return run_once(model_.network.device, "image rows", record), true; };
+  duty_ ? duty_->run(run) : run();
   std::vector<float> result;
   for (uint32_t i = 0; i < rows; ++i) {
     const float* const row = p.result.as<float>() + size_t{i} * stride_of(ends.rows);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "image/picture.h"
+#include "model/duty.h"
 #include "model/encoder.h"
 #include "model/image_config.h"
 
@@ -33,10 +34,10 @@ struct EncodedTile {
   std::vector<float> deepstack;    // merged: (ImageConfig::deepstack, height, width, text_width)
 };
 
-// One thread at a time. The model outlives it.
+// One thread at a time. The model and the duty, whose work it is, outlive it.
 class ImageEncoder {
  public:
-  explicit ImageEncoder(const ImageModel& model);
+  explicit ImageEncoder(const ImageModel& model, Duty* duty = nullptr);
   ~ImageEncoder();
 
   // Encodes a picture that split_picture made. Throws Error(invalid_argument) for one of other sides.
@@ -54,6 +55,7 @@ class ImageEncoder {
   std::vector<float> project(const PatchMerger* merger, uint32_t rows);
 
   const ImageModel& model_;
+  Duty* duty_;                      // nullptr: none
   std::unique_ptr<Passes> passes_;  // of the last tile's number of patches
 };
 

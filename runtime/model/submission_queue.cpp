@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace weft {
+namespace {
+
+constexpr uint32_t kPoliteSubmissions = 2;  // in flight
+
+}  // namespace
 
 SubmissionQueue::SubmissionQueue(const Model& model, Policy policy, std::vector<Duty*> duties)
     : device_(model.device),
@@ -13,15 +18,18 @@ SubmissionQueue::SubmissionQueue(const Model& model, Policy policy, std::vector<
       layer_loader_(model.weights.layer_loader.get()),
       // If the host copies states from device to device, passes ahead gain nothing.
       run_ahead_(policy == Policy::throughput && weights_.shards.empty() ? device_->plan().run_ahead : 0),
+      most_(policy == Policy::throughput && weights_.shards.empty() ? run_ahead_ + 1 : kPoliteSubmissions),
       bound_(device_->plan().submission_ms) {
-  const uint32_t most = policy == Policy::throughput && weights_.shards.empty() ? run_ahead_ + 1 : 2;
-  for (uint32_t i = 0; i < most; ++i) idle_fences_.push_back(std::make_unique<Fence>(device_));
-  in_flight_.reserve(most);
+  const uint32_t fences = std::max(most_, kPoliteSubmissions);
+  for (uint32_t i = 0; i < fences; ++i) idle_fences_.push_back(std::make_unique<Fence>(device_));
+  in_flight_.reserve(fences);
 }
 
-bool SubmissionQueue::limited() const {
-  return std::ranges::any_of(duties_, [](const Duty* duty) { return duty->share() < 1; });
+bool SubmissionQueue::polite() const {
+  return policy_ == Policy::polite || std::ranges::any_of(duties_, &Duty::shared);
 }
+
+bool SubmissionQueue::limited() const { return std::ranges::any_of(duties_, &Duty::limited); }
 
 void SubmissionQueue::pause() {
   if (!limited()) return;
@@ -39,8 +47,7 @@ void SubmissionQueue::submit(uint32_t tokens, std::span<const CommandBuffer> bod
   std::vector<const CommandBuffer*> pass;
   for (const CommandBuffer& commands : body) pass.push_back(&commands);
   pass.push_back(&end);
-  const size_t wanted = policy_ == Policy::throughput ? pass.size() : pieces,
-               most = std::min(wanted, bound_.most(tokens));
+  const size_t wanted = polite() ? pieces : pass.size(), most = std::min(wanted, bound_.most(tokens));
   if (tokens > 0) was_cut_ = most < wanted;
   for (size_t first = 0, last = 0; first < pass.size(); first = last) {
     last = std::min(first + most, pass.size());
@@ -53,7 +60,7 @@ void SubmissionQueue::submit(uint32_t tokens, std::span<const CommandBuffer> bod
 }
 
 bool SubmissionQueue::takes_whole_passes(uint32_t tokens) {
-  if (policy_ != Policy::throughput || weights_.stream || !weights_.shards.empty()) return false;
+  if (polite() || weights_.stream || !weights_.shards.empty()) return false;
   if (bound_.most(tokens) < parts()) return false;
   return !layer_loader_ || layer_loader_->wait(0) == SIZE_MAX;
 }
@@ -61,7 +68,7 @@ bool SubmissionQueue::takes_whole_passes(uint32_t tokens) {
 void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, Submission submission) {
   if (!weights_.stream) pause();
   const bool wait = limited();
-  if (idle_fences_.empty()) retire();
+  for (const size_t most = polite() ? kPoliteSubmissions : most_; in_flight_.size() >= most;) retire();
   submission.begin = Clock::now();
   device_->submit(commands, *idle_fences_.back());
   submission.fence = std::move(idle_fences_.back());

@@ -25,7 +25,8 @@ enum class Policy {
 class SubmissionQueue {
  public:
   // duties: whose work it is, if that may be limited: while one of them is, each submission waits until all of them
-  // allow it, and for its own end. The model and the duties outlive this.
+  // allow it, and for its own end. While one has a limit together with others, the policy is polite. The model and the
+  // duties outlive this.
   SubmissionQueue(const Model& model, Policy policy, std::vector<Duty*> duties = {});
 
   // Submits a pass of `tokens` tokens after those in flight. body: the embedding and the layers; none: `end` is the
@@ -38,7 +39,7 @@ class SubmissionQueue {
   bool takes_whole_passes(uint32_t tokens);
   // Passes that may follow the one that is waited for. None where the last one was cut: it takes so long that the
   // host's work between two does not count.
-  uint32_t run_ahead() const { return was_cut_ ? 0 : run_ahead_; }
+  uint32_t run_ahead() const { return was_cut_ || polite() ? 0 : run_ahead_; }
   uint32_t count() const { return passes_; }  // passes whose last submission is in flight
   void wait_oldest();                         // pass
   void drain();
@@ -55,6 +56,7 @@ class SubmissionQueue {
     size_t buffers;  // those of a whole pass, if it is one in a single buffer
     Clock::time_point begin;
   };
+  bool polite() const;
   bool limited() const;
   void pause();
   void launch(const std::vector<const CommandBuffer*>& commands, Submission submission);
@@ -67,7 +69,7 @@ class SubmissionQueue {
   std::vector<Duty*> duties_;
   const Weights& weights_;
   LayerLoader* layer_loader_;  // nullptr: all layers are there
-  uint32_t run_ahead_;
+  uint32_t run_ahead_, most_;  // most_: submissions in flight, by the policy
   SubmissionBound bound_;
   bool was_cut_ = false;  // the last pass, by the bound
   std::vector<std::unique_ptr<Fence>> idle_fences_;

@@ -26,7 +26,7 @@ Session::OnDevice::OnDevice(const Model& model, uint32_t context, const ops::Cac
     : activations(model, model.device->plan().chunk_tokens),
       kept(model, context, format, place),
       step(model, context, context),
-      source(model.weights.encoder ? std::make_unique<Source>(model, context, format) : nullptr),
+      source(model.weights.encoder ? std::make_unique<Source>(model, context, format, policy, duty) : nullptr),
       head(model, step),
       schedule({model, activations, step, kept.state(), 1, source ? &source->cache() : nullptr}, policy, duty) {}
 
@@ -349,8 +349,8 @@ std::vector<float> Session::score_each() {
 std::vector<float> Session::compute_logits(Tail tail) {
   tail.kind = Tail::Kind::logits;
   run([&] { run_prompt(tail, [] { return true; }); });
-  std::vector<float> values =
-      download_as<float>(model_.device, on_device().activations.logits.part(0, uint64_t{model_.config.vocab} * 4));
+  const View logits = on_device().activations.logits.part(0, uint64_t{model_.config.vocab} * 4);
+  std::vector<float> values = duty_->run([&] { return download_as<float>(model_.device, logits); });
   for (float& value : values) value = model_.config.soft_capped(value);
   return values;
 }

@@ -13,11 +13,11 @@ namespace {
 class QueryPasses {
  public:
   // pass: of a chunk of tokens; its buffers outlive this. layers: in rising order.
-  QueryPasses(const Pass& pass, std::span<const uint32_t> layers, Policy policy)
+  QueryPasses(const Pass& pass, std::span<const uint32_t> layers, Policy policy, Duty& duty)
       : tokens_(pass.tokens),
         stride_(stride_of(pass.model.config.query_dim())),
         pool_(pass.model.device),
-        queue_(pass.model, policy) {
+        queue_(pass.model, policy, {&duty}) {
     const uint64_t bytes = uint64_t{tokens_} * stride_ * sizeof(float);
     queries_ = Buffer(pass.model.device, "source queries", layers.size() * bytes, Memory::readback);
     body_ = record_body(pool_, pass, nullptr, [&](Recorder& r, uint32_t layer) {  // nothing after a layer writes a.q
@@ -89,7 +89,8 @@ void Session::source_attention(std::span<const SourceHead> heads, size_t positio
 
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();
-  QueryPasses passes({model_, d.activations, d.step, d.kept.state(), chunk, &d.source->cache()}, layers, policy_);
+  QueryPasses passes({model_, d.activations, d.step, d.kept.state(), chunk, &d.source->cache()}, layers, policy_,
+                     *duty_);
   d.kept.truncate(0);  // after what may fail for want of memory
   begin(true);
   d.kept.will_write(ids_.size());
@@ -107,7 +108,7 @@ void Session::source_attention(std::span<const SourceHead> heads, size_t positio
   for (const SourceHead& head : heads) {
     const auto layer = static_cast<size_t>(std::ranges::find(layers, head.layer) - layers.begin());
     const ops::CacheView& cache = std::get<AttentionState>(d.source->cache().layers[head.layer]).cache;
-    const std::vector<float> keys = keys_of(model_, cache, head.head, positions);
+    const std::vector<float> keys = duty_->run([&] { return keys_of(model_, cache, head.head, positions); });
     std::ranges::fill(weights, 0.0f);
     for (size_t token = 0; token < ids_.size(); ++token) {
       const float* const query = &queries[(layer * ids_.size() + token) * cols + head.head * c.heads.head_dim];

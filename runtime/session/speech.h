@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "session/session.h"
@@ -100,6 +101,8 @@ class SpeechReader {
   // The language of the recording, or of the last one; empty until it is known.
   const std::string& language() const { return language_; }
   Session& session() { return session_; }
+  // Has the work keep to the limit, in small submissions; nullptr: no longer.
+  void keep_to(std::shared_ptr<DutyLimit> limit) { session_.duty().keep_to(std::move(limit)); }
   void cancel() { session_.cancel(); }              // from anywhere: the recording then ends before its next segment
   void clear_cancel() { session_.clear_cancel(); }  // forgets one that came when nothing was heard
   bool cancelled() const { return cancelled_; }     // the last recording was

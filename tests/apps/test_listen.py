@@ -14,6 +14,7 @@ import sys
 import unittest
 
 from support import BIN, ENV, FOLDER, ROOT, plain, weft
+from test_chat import Terminal
 
 sys.path.insert(0, str(ROOT / "tests/tools"))
 import ggml_whisper
@@ -173,6 +174,38 @@ class Listen(unittest.TestCase):
         done = subprocess.run([BIN / "weft", *chat, "--lines", "--listen", MODEL], input=samples, capture_output=True, timeout=300, env=ENV)
         self.assertEqual(done.stdout.decode(), twice)
         self.assertEqual(done.stderr.decode().count(f"> {text}\n"), 2, done.stderr)
+
+    def test_one_duty_for_both_models(self):
+        """What is heard and answered stays the same; the time of both models counts, whether the limit was an option or came later."""
+        path = self.file("said.wav", wav(whistle(seconds=1)))
+        want = weft("chat", "--temperature", "0", "-n", "4", "--listen", MODEL, path)
+        self.assertEqual(weft("chat", "--temperature", "0", "-n", "4", "--listen", MODEL, "--duty", "50", path), want)
+        chat = Terminal("chat", "--temperature", "0", "-n", "4", "--listen", MODEL)
+        self.addCleanup(chat.close)
+        chat.expect("/help lists the commands")
+        chat.expect("> ")
+
+        def enter(line, answer):
+            chat.type(line.encode() + b"\n")
+            chat.expect(answer)
+            return answer + chat.expect("\x1b[?2004h> ")
+
+        self.assertIn("for 100% of the time", enter("/duty", "The device may be busy"))
+        busy = []
+        for line in "/duty 50", "hello", f"/listen {path}":
+            said = enter(line, "The device may be busy" if line.startswith("/duty") else "[cut at 4 tokens")
+            if not line.startswith("/duty"):
+                said = enter("/duty", "The device may be busy")
+            busy.append(float(re.search(r"for 50% of the time; it was for ([\d.]+) s\.", said)[1]))
+        self.assertTrue(0 == busy[0] < busy[1] < busy[2], busy)
+        self.assertRegex(enter("/stats", "listener  whisper: "), r"vocab .+, layers .+, in all .+B\r\n")
+
+    def test_wrong_duties(self):
+        for wrong in "0", "101", "x":
+            _, err = weft("chat", "--lines", stdin=f"/duty {wrong}\n")
+            self.assertIn("/duty", err)
+            self.assertNotIn("may be busy", err)
+            weft("chat", "--duty", wrong, "hello", expect=2)
 
     def test_samples_are_heard_as_they_come(self):
         samples = array.array("h", (round(sample * 32767) for sample in whistle(seconds=5))).tobytes()

@@ -2,9 +2,10 @@
 import concurrent.futures
 import json
 import random
+import re
 
-from serving import CHAT, Server, ServeTest
-from support import FOLDER, bert, weft
+from serving import CHAT, Server, ServeTest, user
+from support import FOLDER, bert, chatty, weft
 from test_listen import MODEL, wav, whistle
 
 PATH = "/v1/audio/transcriptions"
@@ -167,3 +168,28 @@ class ServeTranscriptions(ServeTest):
                 status, _, answer = server.request("POST", PATH, form([("model", name), ("file", self.recording)]), headers)
                 self.assertEqual(status, want, answer)
             self.assertEqual(len(server.post("/v1/embeddings", model="bert", input="the cat")["data"]), 1)
+
+    def test_one_duty_for_all_models(self):
+        """Of a server that chats and hears, the time of both counts, and the answers stay the same."""
+        asked = [("model", "speech"), ("file", self.recording), ("language", "de"), ("temperature", "0")]
+        headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+        options = "-m", chatty(), "-m", MODEL, "-m", bert()
+        answers, busy = [], []
+        for duty in (), ("--duty", 50):
+            with Server(*options, *duty) as server:
+                chat = server.post(CHAT, model="chatty", messages=user("hello"), temperature=0, max_tokens=4)
+                busy.append(seconds_of(server))
+                text = server.request("POST", PATH, form(asked), headers)[2]
+                busy.append(seconds_of(server))
+                vector = server.post("/v1/embeddings", model="bert", input="the cat")["data"]
+                busy.append(seconds_of(server))
+                answers.append((chat["choices"][0]["message"], text, vector))
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(busy[:3], [None] * 3)
+        self.assertTrue(0 < busy[3] < busy[4] < busy[5], busy)
+
+
+def seconds_of(server):
+    """How long the device was busy, by the server's metrics."""
+    found = re.search(r"^weft_device_busy_seconds_total ([\d.e-]+)$", server.request("GET", "/metrics")[2], re.M)
+    return float(found[1]) if found else None

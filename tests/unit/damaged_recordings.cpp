@@ -299,9 +299,10 @@ TEST(DamagedRecordings, EndInTextOrAnError) {
       warm_heap = heap_bytes(), warm_resident = resident_bytes(), warm_at = i, warm_reader = counts.kept_by_reader;
     if ((i + 1) % 500 == 0) {
       ASSERT_EQ(hearing->texts_of(whole), want) << "after " << i + 1;
+    }
+    if ((i + 1) * 20 / count > i * 20 / count)
       std::cout << i + 1 << " recordings: " << counts.heard << " heard, " << counts.refused << " refused, heap "
                 << heap_bytes() / 1024 << " KiB, resident " << resident_bytes() / 1024 << " KiB" << std::endl;
-    }
   }
   const double later = static_cast<double>(count - warm_at);
   const double reader = (counts.kept_by_reader - warm_reader) / later;

@@ -3,16 +3,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
+#include "support/source_folder.h"
+#include "weft/audio.h"
+#include "weft/image.hpp"
+#include "weft/rerank.hpp"
 #include "weft/soft.h"
 #include "weft/speculate.h"
 
@@ -295,6 +301,189 @@ TEST_F(DutyTest, CancelEndsAPause) {
   EXPECT_LE(answer(session, 10).size(), 41u);
   ASSERT_EQ(set(session, 1), WEFT_OK);
   EXPECT_EQ(answer(session, 10), want);
+}
+
+// A duty that sessions and a listener have together. The listener's model is another one.
+class CommonDutyTest : public DutyTest {
+ protected:
+  void SetUp() override {
+    DutyTest::SetUp();
+    if (!model_) return;
+    const std::string folder = (source_folder() / "tests/model/golden_whisper/speech").string();
+    ASSERT_EQ(weft_model_load(folder.c_str(), nullptr, &whisper_, &error_), WEFT_OK) << error_.sentence;
+    ASSERT_EQ(weft_listener_create(whisper_, &listener_, &error_), WEFT_OK) << error_.sentence;
+    ASSERT_EQ(weft_duty_create(&duty_, &error_), WEFT_OK) << error_.sentence;
+    for (size_t i = 0; i < samples_.size(); ++i)
+      samples_[i] = static_cast<float>(0.3 * std::sin(static_cast<double>(i * i) * 1e-6));
+  }
+  void TearDown() override {
+    DutyTest::TearDown();
+    weft_duty_free(duty_);
+    weft_listener_free(listener_);
+    weft_model_free(whisper_);
+  }
+
+  // Text of a window.
+  std::string hear(weft_status wanted = WEFT_OK) {
+    std::string text;
+    const float greedy = 0;
+    weft_listen_options options = {};
+    options.language = "de";
+    options.temperatures = &greedy;
+    options.temperature_count = 1;
+    options.callback = [](void* user, const weft_heard* heard) {
+      return *static_cast<std::string*>(user) += heard->text, 0;
+    };
+    options.user = &text;
+    options.words = 1;
+    weft_error error = {};
+    EXPECT_EQ(weft_listen(listener_, samples_.data(), samples_.size(), &options, &error), wanted) << error.sentence;
+    return text;
+  }
+  void use(weft_session* session) {
+    ASSERT_EQ(weft_session_use_duty(session, duty_, &error_), WEFT_OK) << error_.sentence;
+    ASSERT_EQ(weft_listener_use_duty(listener_, duty_, &error_), WEFT_OK) << error_.sentence;
+  }
+  void share(float share) { ASSERT_EQ(weft_duty_set_share(duty_, share, &error_), WEFT_OK) << error_.sentence; }
+
+  weft_model* whisper_ = nullptr;
+  weft_listener* listener_ = nullptr;
+  weft_duty* duty_ = nullptr;
+  std::vector<float> samples_ = std::vector<float>(16000);
+};
+
+TEST_F(CommonDutyTest, AListenerAndASessionKeepToOneShare) {
+  weft_session* const session = make_session(WEFT_POLICY_THROUGHPUT);
+  const Ids want = answer(session, 20);
+  const std::string text = hear();
+  EXPECT_FALSE(text.empty());
+  lose_device_at(0);
+  hear();
+  const size_t whole = submissions();
+  use(session);
+  lose_device_at(0);
+  EXPECT_EQ(hear(), text);
+  EXPECT_GE(submissions(), whole + 6);  // layers of the encoder, of the decoder's keys and of the words are alone
+  EXPECT_LE(most_under_way(), 2u);
+  for (const float part : {0.5f, 0.25f}) {
+    share(part);
+    const double before = weft_duty_busy_seconds(duty_);
+    lose_device_at(0);
+    const Clock::time_point begin = Clock::now();
+    EXPECT_EQ(hear(), text);
+    EXPECT_EQ(answer(session, 20), want);
+    const double all = std::chrono::duration<double>(Clock::now() - begin).count(), busy = busy_seconds();
+    std::printf("  busy for %.1f ms of %.1f ms, in %zu submissions\n", busy * 1e3, all * 1e3, submissions());
+    EXPECT_EQ(most_under_way(), 1u);
+    EXPECT_LE(busy, most_busy(part, all));
+    EXPECT_GE(weft_duty_busy_seconds(duty_) - before, busy);
+  }
+  // Whoever uses a duty keeps to it when its owner has freed it.
+  weft_duty_free(std::exchange(duty_, nullptr));
+  lose_device_at(0);
+  EXPECT_EQ(hear(), text);
+  EXPECT_EQ(most_under_way(), 1u);
+  // Without one, all is as it was.
+  ASSERT_EQ(weft_listener_use_duty(listener_, nullptr, &error_), WEFT_OK);
+  ASSERT_EQ(weft_session_use_duty(session, nullptr, &error_), WEFT_OK);
+  lose_device_at(0);
+  EXPECT_EQ(hear(), text);
+  EXPECT_EQ(submissions(), whole);
+  EXPECT_EQ(answer(session, 20), want);
+}
+
+// Each thread may have begun a submission when the other's is counted.
+TEST_F(CommonDutyTest, TwoThreadsKeepToOneShare) {
+  weft_session* const session = make_session(WEFT_POLICY_THROUGHPUT);
+  const Ids want = answer(session, 40);
+  const std::string text = hear();
+  use(session);
+  share(0.25f);
+  lose_device_at(0);
+  const Clock::time_point begin = Clock::now();
+  std::string heard;
+  std::thread thread([&] { heard = hear(); });
+  EXPECT_EQ(answer(session, 40), want);
+  thread.join();
+  const double all = std::chrono::duration<double>(Clock::now() - begin).count(), busy = busy_seconds();
+  std::printf("  busy for %.1f ms of %.1f ms, in %zu submissions\n", busy * 1e3, all * 1e3, submissions());
+  EXPECT_EQ(heard, text);
+  EXPECT_LE(most_under_way(), 2u);
+  EXPECT_LE(busy, most_busy(0.25, all) + 0.75 * longest_busy_seconds());
+}
+
+TEST_F(CommonDutyTest, ShareZeroHaltsBothUntilItIsSetAgain) {
+  weft_session* const session = make_session(WEFT_POLICY_THROUGHPUT);
+  const Ids want = answer(session, 10);
+  const std::string text = hear();
+  use(session);
+  share(0);
+  lose_device_at(0);
+  std::string heard;
+  Ids got;
+  std::thread hearing([&] { heard = hear(); }), answering([&] { got = answer(session, 10); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(submissions(), 0u);
+  share(1);
+  hearing.join();
+  answering.join();
+  EXPECT_EQ(heard, text);
+  EXPECT_EQ(got, want);
+  // A cancel ends the pause.
+  share(0);
+  std::thread cancelled([&] { hear(WEFT_CANCELLED); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  weft_listener_cancel(listener_);
+  cancelled.join();
+}
+
+TEST_F(CommonDutyTest, ABatchCountsOnce) {
+  weft_session* const sessions[] = {make_session(), make_session(WEFT_POLICY_THROUGHPUT), make_session()};
+  for (weft_session* const session : sessions) use(session);
+  share(0.25f);
+  expect_share_of_batch(0.25, sessions, 30);
+}
+
+TEST_F(CommonDutyTest, EncodersKeepToItToo) {
+  const api::Duty duty(0.5f);
+  const auto golden = [](const char* name) { return (source_folder() / "tests/model" / name).string(); };
+  const api::Model sentences(golden("golden_sentences/qwen3"));
+  api::Encoder encoder(sentences);
+  const Ids ids = sentences.tokenize("tea", true);
+  encoder.run(ids);
+  const std::vector<float> want = encoder.embedding();
+  encoder.use_duty(duty);
+  encoder.run(ids);
+  EXPECT_EQ(encoder.embedding(), want);
+  const double read = duty.busy_seconds();
+  EXPECT_GT(read, 0);
+  const api::Model rater(golden("golden_sentences/qwen3-reranker"));
+  api::Reranker reranker(rater);
+  const float score = reranker.rate("tea", "green tea").score;
+  EXPECT_EQ(duty.busy_seconds(), read);
+  reranker.use_duty(duty);
+  EXPECT_EQ(reranker.rate("tea", "green tea").score, score);
+  EXPECT_GT(duty.busy_seconds(), read);
+  for (const char* const name : {"golden_images/idefics3", "golden_images/qwen3-vl"}) {
+    const api::Model model(golden(name));
+    api::ImageEncoder pictures(model, golden(name));
+    pictures.use_duty(duty);
+    const double before = duty.busy_seconds();
+    lose_device_at(0);
+    pictures.encode(golden("golden_images/pictures/alpha.png"));
+    EXPECT_GT(duty.busy_seconds(), before) << name;
+    EXPECT_EQ(most_under_way(), 1u);
+  }
+}
+
+TEST_F(CommonDutyTest, Refusals) {
+  for (const float wrong : {-0.01f, 1.01f, NAN, INFINITY})
+    EXPECT_EQ(weft_duty_set_share(duty_, wrong, &error_), WEFT_INVALID_ARGUMENT) << wrong;
+  EXPECT_EQ(weft_duty_set_share(nullptr, 1, &error_), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_duty_create(nullptr, &error_), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_session_use_duty(nullptr, duty_, &error_), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_listener_use_duty(nullptr, duty_, &error_), WEFT_INVALID_ARGUMENT);
+  weft_duty_free(nullptr);
 }
 
 TEST_F(DutyTest, Refusals) {

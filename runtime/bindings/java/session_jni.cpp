@@ -182,6 +182,23 @@ NATIVE(void, setDuty)(JNIEnv* env, jclass, jlong session, jfloat share) {
   });
 }
 
+NATIVE(jlong, dutyCreate)(JNIEnv* env, jclass) {
+  return guard(env, [&] {
+    weft_duty* duty = nullptr;
+    check(env, [&](weft_error* error) { return weft_duty_create(&duty, error); });
+    return as_handle(duty);
+  });
+}
+
+NATIVE(void, dutyFree)(JNIEnv*, jclass, jlong duty) { weft_duty_free(as<weft_duty>(duty)); }
+
+NATIVE(void, dutySetShare)(JNIEnv* env, jclass, jlong duty, jfloat share) {
+  guard(env,
+        [&] { check(env, [&](weft_error* error) { return weft_duty_set_share(as<weft_duty>(duty), share, error); }); });
+}
+
+NATIVE(jdouble, dutyBusySeconds)(JNIEnv*, jclass, jlong duty) { return weft_duty_busy_seconds(as<weft_duty>(duty)); }
+
 NATIVE(void, setGrammar)(JNIEnv* env, jclass, jlong session, jint kind, jbyteArray text) {
   guard(env, [&] {
     const Text grammar(env, text);

@@ -53,6 +53,15 @@ NATIVE(jlong, listenerCreate)(JNIEnv* env, jclass, jlong model) {
   });
 }
 
+NATIVE(void, useDuty)(JNIEnv* env, jclass, jlong user, jboolean listens, jlong duty) {
+  guard(env, [&] {
+    check(env, [&](weft_error* error) {
+      return listens ? weft_listener_use_duty(as<Ears>(user)->listener, as<weft_duty>(duty), error)
+                     : weft_session_use_duty(as<weft_session>(user), as<weft_duty>(duty), error);
+    });
+  });
+}
+
 NATIVE(void, listenerFree)(JNIEnv*, jclass, jlong handle) {
   const std::unique_ptr<Ears> ears(as<Ears>(handle));
   weft_listener_free(ears->listener);

@@ -10,7 +10,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-FIRST = ["weft.h", "soft.h", "image.h"]  # others use their types
+FIRST = ["weft.h", "soft.h", "duty.h", "image.h"]  # others use their types
 # convert.h is another library's.
 HEADERS = sorted((path for path in (HERE.parents[1] / "include/weft").glob("*.h") if path.name != "convert.h"),
                  key=lambda path: ([*FIRST, path.name].index(path.name), path.name))

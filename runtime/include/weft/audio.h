@@ -3,7 +3,7 @@
 #ifndef WEFT_AUDIO_H
 #define WEFT_AUDIO_H
 
-#include <weft/weft.h>
+#include <weft/duty.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -80,6 +80,11 @@ WEFT_API weft_status weft_listener_finish(weft_listener* listener, weft_error* e
 /* The three in one call, for a whole recording. */
 WEFT_API weft_status weft_listen(weft_listener* listener, const float* samples, size_t count,
                                  const weft_listen_options* options, weft_error* error);
+
+/* Has the listener's work submitted as WEFT_POLICY_POLITE has it, a layer of the encoder or two of the decoder at a
+ * time, and keep to the duty's share of the device's time. NULL: as fast as possible (the default). A cancel ends the
+ * pauses. */
+WEFT_API weft_status weft_listener_use_duty(weft_listener* listener, weft_duty* duty, weft_error* error);
 
 /* Returns the language of the recording, or of the last one: the one that was given, or that was found; "" before. It
  * is valid until the next call for this listener. listener is not NULL. */

@@ -56,6 +56,11 @@ class Listener {
     detail::check([&](weft_error* error) { return weft_listen(get(), samples.data(), samples.size(), &given, error); });
   }
 
+  // See weft_listener_use_duty.
+  void use_duty(const Duty& duty) {
+    detail::check([&](weft_error* error) { return weft_listener_use_duty(get(), duty.get(), error); });
+  }
+
   // The language of the last recording; see weft_listener_language.
   std::string language() const { return weft_listener_language(get()); }
 

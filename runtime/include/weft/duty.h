@@ -24,6 +24,28 @@ extern "C" {
  * WEFT_INVALID_ARGUMENT for a share out of this range, and a session of WEFT_POLICY_THROUGHPUT. */
 WEFT_API weft_status weft_session_set_duty(weft_session* session, float share, weft_error* error);
 
+/* One limit for several sessions, listeners and encoders, whatever models they use: the device is busy with all of them
+ * together for `share` of the time. */
+typedef struct weft_duty weft_duty;
+
+/* Creates a duty with a share of 1. */
+WEFT_API weft_status weft_duty_create(weft_duty** duty, weft_error* error);
+/* Its users keep to its last share. */
+WEFT_API void weft_duty_free(weft_duty* duty);
+/* As weft_session_set_duty, for all that use the duty. From any thread, at any time. */
+WEFT_API weft_status weft_duty_set_share(weft_duty* duty, float share, weft_error* error);
+
+/* Seconds that the device was busy with those that use the duty, while its share was below 1. From any thread. NULL: 0.
+ */
+WEFT_API double weft_duty_busy_seconds(const weft_duty* duty);
+
+/* Has the session's work submitted as WEFT_POLICY_POLITE has it, whatever its policy is, and keep to the duty's share
+ * beside its own. NULL: no longer (the default). With two threads, two submissions may be in flight; time in which the
+ * device is busy with both counts once. */
+WEFT_API weft_status weft_session_use_duty(weft_session* session, weft_duty* duty, weft_error* error);
+/* The same for an encoder. Its pauses cannot be cancelled. */
+WEFT_API weft_status weft_encoder_use_duty(weft_encoder* encoder, weft_duty* duty, weft_error* error);
+
 /* Called before each pause with its length: `seconds`, at most 0.01. A longer pause is several, so with a share of
  * 0 this is called a hundred times a second. The callback's time is a part of the pause: a program with one thread can
  * draw here. Return 0 to continue, non-zero to cancel as weft_session_cancel does. It may call what a

@@ -3,6 +3,7 @@
 #ifndef WEFT_IMAGE_H
 #define WEFT_IMAGE_H
 
+#include <weft/duty.h>
 #include <weft/soft.h>
 
 #ifdef __cplusplus
@@ -25,6 +26,9 @@ typedef struct weft_image weft_image;
 WEFT_API weft_status weft_image_encoder_create(const weft_model* model, const char* path, weft_image_encoder** encoder,
                                                weft_error* error);
 WEFT_API void weft_image_encoder_free(weft_image_encoder* encoder); /* NULL: nothing */
+
+/* As weft_encoder_use_duty. */
+WEFT_API weft_status weft_image_encoder_use_duty(weft_image_encoder* encoder, weft_duty* duty, weft_error* error);
 
 /* Returns the id of the token that a chat template writes where a picture belongs: "<image>", Gemma 3's
  * "<start_of_image>", or Qwen3-VL's "<|image_pad|>". Replace it by the picture's parts. encoder is not NULL. */

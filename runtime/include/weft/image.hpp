@@ -53,6 +53,11 @@ class ImageEncoder {
     handle_.reset(encoder);
   }
 
+  // See weft_image_encoder_use_duty.
+  void use_duty(const Duty& duty) {
+    detail::check([&](weft_error* error) { return weft_image_encoder_use_duty(get(), duty.get(), error); });
+  }
+
   // The id of the token where a picture belongs; see weft_image_encoder_token.
   std::uint32_t token() const noexcept { return weft_image_encoder_token(get()); }
 

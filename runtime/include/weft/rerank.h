@@ -3,7 +3,7 @@
 #ifndef WEFT_RERANK_H
 #define WEFT_RERANK_H
 
-#include <weft/weft.h>
+#include <weft/duty.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +18,9 @@ typedef struct weft_reranker weft_reranker;
 WEFT_API weft_status weft_reranker_create(const weft_model* model, weft_reranker** reranker, weft_error* error);
 /* Frees a reranker. NULL is allowed. */
 WEFT_API void weft_reranker_free(weft_reranker* reranker);
+
+/* As weft_encoder_use_duty. */
+WEFT_API weft_status weft_reranker_use_duty(weft_reranker* reranker, weft_duty* duty, weft_error* error);
 
 /* Rates one document: *score is 0 to 1, the probability of "yes" beside "no" after the prompt. The prompt is that of
  * the model's chat template, if it has the roles "query" and "document" (and "system" for the instruction), else that

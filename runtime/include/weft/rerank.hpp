@@ -22,6 +22,11 @@ class Reranker {
     handle_.reset(reranker);
   }
 
+  // See weft_reranker_use_duty.
+  void use_duty(const Duty& duty) {
+    detail::check([&](weft_error* error) { return weft_reranker_use_duty(handle_.get(), duty.get(), error); });
+  }
+
   // How well a document answers a query. instruction empty: the usual one; see weft_reranker_score.
   Rating rate(const std::string& query, const std::string& document, const std::string& instruction = {}) {
     Rating rating = {};

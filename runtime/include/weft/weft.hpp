@@ -230,6 +230,29 @@ class Model {
   std::unique_ptr<weft_model, Free> handle_;
 };
 
+// A limit for several sessions, listeners and encoders; see weft_duty. May be used by any thread.
+class Duty {
+ public:
+  explicit Duty(float share = 1) {
+    weft_duty* duty = nullptr;
+    detail::check([&](weft_error* error) { return weft_duty_create(&duty, error); });
+    handle_.reset(duty);
+    set_share(share);
+  }
+  void set_share(float share) {
+    detail::check([&](weft_error* error) { return weft_duty_set_share(get(), share, error); });
+  }
+  double busy_seconds() const noexcept { return weft_duty_busy_seconds(get()); }  // see weft_duty_busy_seconds
+  // The C handle, which this object owns.
+  weft_duty* get() const noexcept { return handle_.get(); }
+
+ private:
+  struct Free {
+    void operator()(weft_duty* duty) const noexcept { weft_duty_free(duty); }
+  };
+  std::unique_ptr<weft_duty, Free> handle_;
+};
+
 // An encoder; see weft_encoder. May be used by one thread at a time.
 class Encoder {
  public:
@@ -243,6 +266,11 @@ class Encoder {
   // Computes the hidden states of an input: ids of Model::tokenize with add_bos; see weft_encoder_run.
   void run(const std::vector<std::uint32_t>& tokens) {
     detail::check([&](weft_error* error) { return weft_encoder_run(get(), tokens.data(), tokens.size(), error); });
+  }
+
+  // See weft_encoder_use_duty.
+  void use_duty(const Duty& duty) {
+    detail::check([&](weft_error* error) { return weft_encoder_use_duty(get(), duty.get(), error); });
   }
 
   std::uint32_t size() const noexcept { return size_; }  // of an embedding; see weft_model_embedding_size
@@ -378,6 +406,10 @@ class Session {
     detail::check([&](weft_error* error) { return weft_session_set_head(get(), head.c_str(), error); });
   }
 
+  // See weft_session_use_duty.
+  void use_duty(const Duty& duty) {
+    detail::check([&](weft_error* error) { return weft_session_use_duty(get(), duty.get(), error); });
+  }
   // How much of the time the device may be busy with a polite session, 0 to 1. From any thread; see
   // weft_session_set_duty.
   void set_duty(float share) {

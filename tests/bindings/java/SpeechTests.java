@@ -32,6 +32,43 @@ final class SpeechTests extends Fixture {
     for (int i = 0; i < SAMPLES.length; i += 1600) transcriber.feed(Arrays.copyOfRange(SAMPLES, i, i + 1600));
   }
 
+  void testOneDuty() {
+    try (Model whisper = Weft.load(folder + "/speech", new ModelOptions()); Transcriber transcriber = whisper.transcriber();
+        Session session = session(); Duty duty = new Duty(0.5f)) {
+      List<String> whole = lines(transcriber.transcribe(SAMPLES, options()));
+      same(0.0, duty.busySeconds());
+      session.useDuty(duty);
+      same(TIMER, timer(session));
+      double chatted = duty.busySeconds();
+      check(chatted > 0);
+      transcriber.useDuty(duty);
+      same(whole, lines(transcriber.transcribe(SAMPLES, options())));
+      double heard = duty.busySeconds();
+      check(heard > chatted);
+      duty.setShare(0); // until another thread says so
+      Thread resuming = new Thread(() -> {
+        BesideTests.sleep(50);
+        duty.setShare(1);
+      });
+      resuming.start();
+      same(whole, lines(transcriber.transcribe(SAMPLES, options())));
+      duty.setShare(0.5f);
+      transcriber.useDuty(null);
+      session.useDuty(null);
+      heard = duty.busySeconds();
+      same(whole, lines(transcriber.transcribe(SAMPLES, options())));
+      same(TIMER, timer(session));
+      same(heard, duty.busySeconds());
+      thrown(WeftException.class, () -> duty.setShare(2));
+      thrown(WeftException.class, () -> new Duty(-1));
+      Duty closed = new Duty(1);
+      closed.close();
+      closed.close();
+      thrown(IllegalStateException.class, () -> closed.setShare(1));
+      thrown(IllegalStateException.class, () -> session.useDuty(closed));
+    }
+  }
+
   void testTranscriber() {
     try (Model whisper = Weft.load(folder + "/speech", new ModelOptions()); Transcriber transcriber = whisper.transcriber()) {
       same("", transcriber.language());

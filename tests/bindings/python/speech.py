@@ -49,6 +49,37 @@ class Speech(unittest.TestCase):
         self.assertEqual("".join(map(str, words)).replace("\ufffd", ""), "".join(map(str, segments)).replace("\ufffd", ""))
         self.assertTrue(all(0 <= word.begin <= word.end for word in words))
 
+    def test_duty(self):
+        """A session of one model and a transcriber of another keep to one limit, with the same texts."""
+        duty = weft.Duty(0.5)
+        with weft.Model() as model, model.session(temperature=0) as session, self.model.transcriber() as transcriber:
+            want = session.chat("hello", max_tokens=4).text()
+            self.assertEqual(duty.busy_seconds, 0)
+            session.use_duty(duty)
+            session.reset()
+            self.assertEqual(session.chat("hello", max_tokens=4).text(), want)
+            chatted = duty.busy_seconds
+            self.assertGreater(chatted, 0)
+            transcriber.use_duty(duty)
+            self.assertEqual(list(transcriber.transcribe(self.samples, **OPTIONS)), self.segments)
+            heard = duty.busy_seconds
+            self.assertGreater(heard, chatted)
+            duty.set_share(0)  # until another thread says so
+            timer = threading.Timer(0.05, duty.set_share, [1])
+            timer.start()
+            self.assertEqual(list(transcriber.transcribe(self.samples, **OPTIONS)), self.segments)
+            timer.join()
+            duty.set_share(0.5)
+            transcriber.use_duty(None)
+            session.use_duty(None)
+            heard = duty.busy_seconds
+            list(transcriber.transcribe(self.samples, **OPTIONS))
+            session.chat("hello", max_tokens=4).text()
+            self.assertEqual(duty.busy_seconds, heard)
+            with self.assertRaises(weft.WeftError):
+                duty.set_share(1.5)
+        self.assertRaises(weft.WeftError, weft.Duty, -1)
+
     def test_pieces(self):
         with self.model.transcriber() as transcriber:
             self.assertEqual(transcriber.language, "")

@@ -126,6 +126,17 @@ final class Native {
 
   static native void setDuty(long session, float share);
 
+  static native long dutyCreate();
+
+  static native void dutyFree(long duty);
+
+  static native void dutySetShare(long duty, float share);
+
+  static native double dutyBusySeconds(long duty);
+
+  /** user: a session, or a listener if `listens`. duty: 0 for none. */
+  static native void useDuty(long user, boolean listens, long duty);
+
   static native void setGrammar(long session, int kind, byte[] text);
 
   static native void prompt(long session, int[] ids);

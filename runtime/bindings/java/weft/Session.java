@@ -88,6 +88,13 @@ public final class Session implements ModelUser {
     }
   }
 
+  /** Has the session keep to a duty, its work in small parts as of one that is polite; null: no longer. */
+  public synchronized void useDuty(Duty duty) {
+    long session = idle();
+    if (duty == null) Native.useDuty(session, false, 0);
+    else duty.useFor(session, false);
+  }
+
   /**
    * Has the session use an adapter of its model from its next call on; null: none. The context is computed again when it is
    * next needed.

@@ -60,6 +60,16 @@ public final class Transcriber implements ModelUser {
     return Native.text(Native.listenerLanguage(open()));
   }
 
+  /** Has its work keep to a duty, in small parts; null: as fast as possible. */
+  public synchronized void useDuty(Duty duty) {
+    long idle = open();
+    synchronized (state) {
+      if (hearing) throw new IllegalStateException("the transcriber hears a recording");
+    }
+    if (duty == null) Native.useDuty(idle, true, 0);
+    else duty.useFor(idle, true);
+  }
+
   private long open() { // with this held
     synchronized (state) {
       if (closed) throw new IllegalStateException("the transcriber is closed");

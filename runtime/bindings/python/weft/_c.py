@@ -212,6 +212,11 @@ class weft_prompt_part(ctypes.Structure):
     ]
 
 
+class weft_duty(ctypes.Structure):
+    pass
+
+weft_pause_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_double)
+
 class weft_image_encoder(ctypes.Structure):
     pass
 
@@ -280,7 +285,6 @@ class weft_batch_end(ctypes.Structure):
 class weft_conversation(ctypes.Structure):
     pass
 
-weft_pause_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_double)
 
 class weft_head_estimate(ctypes.Structure):
     _fields_ = [
@@ -415,8 +419,17 @@ FUNCTIONS = {
     "weft_session_get_stats": (weft_stats, [ctypes.POINTER(weft_session)]),
     "weft_model_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_session_prompt_parts": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
+    "weft_session_set_duty": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_float, ctypes.POINTER(weft_error)]),
+    "weft_duty_create": (ctypes.c_int, [ctypes.POINTER(ctypes.POINTER(weft_duty)), ctypes.POINTER(weft_error)]),
+    "weft_duty_free": (None, [ctypes.POINTER(weft_duty)]),
+    "weft_duty_set_share": (ctypes.c_int, [ctypes.POINTER(weft_duty), ctypes.c_float, ctypes.POINTER(weft_error)]),
+    "weft_duty_busy_seconds": (ctypes.c_double, [ctypes.POINTER(weft_duty)]),
+    "weft_session_use_duty": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_duty), ctypes.POINTER(weft_error)]),
+    "weft_encoder_use_duty": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.POINTER(weft_duty), ctypes.POINTER(weft_error)]),
+    "weft_session_set_pause_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_pause_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_image_encoder_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image_encoder)), ctypes.POINTER(weft_error)]),
     "weft_image_encoder_free": (None, [ctypes.POINTER(weft_image_encoder)]),
+    "weft_image_encoder_use_duty": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.POINTER(weft_duty), ctypes.POINTER(weft_error)]),
     "weft_image_encoder_token": (ctypes.c_uint32, [ctypes.POINTER(weft_image_encoder)]),
     "weft_image_encode_file": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.c_char_p, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.POINTER(weft_error)]),
     "weft_image_encode_memory": (ctypes.c_int, [ctypes.POINTER(weft_image_encoder), ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.POINTER(weft_image)), ctypes.POINTER(weft_error)]),
@@ -433,6 +446,7 @@ FUNCTIONS = {
     "weft_listener_feed": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_listener_finish": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(weft_error)]),
     "weft_listen": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_listen_options), ctypes.POINTER(weft_error)]),
+    "weft_listener_use_duty": (ctypes.c_int, [ctypes.POINTER(weft_listener), ctypes.POINTER(weft_duty), ctypes.POINTER(weft_error)]),
     "weft_listener_language": (ctypes.c_char_p, [ctypes.POINTER(weft_listener)]),
     "weft_listener_cancel": (None, [ctypes.POINTER(weft_listener)]),
     "weft_listener_clear_cancel": (None, [ctypes.POINTER(weft_listener)]),
@@ -457,8 +471,6 @@ FUNCTIONS = {
     "weft_model_load_memory": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
     "weft_session_save_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_session_restore_fd": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
-    "weft_session_set_duty": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_float, ctypes.POINTER(weft_error)]),
-    "weft_session_set_pause_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_pause_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_session_head_estimates": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_head_estimate), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_dots": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
@@ -478,6 +490,7 @@ FUNCTIONS = {
     "weft_model_set_recovery": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_reranker_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_reranker)), ctypes.POINTER(weft_error)]),
     "weft_reranker_free": (None, [ctypes.POINTER(weft_reranker)]),
+    "weft_reranker_use_duty": (ctypes.c_int, [ctypes.POINTER(weft_reranker), ctypes.POINTER(weft_duty), ctypes.POINTER(weft_error)]),
     "weft_reranker_score": (ctypes.c_int, [ctypes.POINTER(weft_reranker), ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_set_draft": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),

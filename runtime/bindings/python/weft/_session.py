@@ -136,6 +136,32 @@ class Generation:
         return "".join(token.text for token in self)
 
 
+class Duty:
+    """One limit of the device's time for several sessions and transcribers, whatever models they use: share is 0 to 1.
+
+    It may be used from any thread. weft_duty of weft/duty.h says more.
+    """
+
+    def __init__(self, share: float = 1) -> None:
+        pointer = ctypes.POINTER(_c.weft_duty)()
+        call("weft_duty_create", ctypes.byref(pointer))
+        self._handle = Handle(pointer, library.weft_duty_free)
+        self.set_share(share)
+
+    def set_share(self, share: float) -> None:
+        """Changes the share, for all that use it. 1: no limit. 0: they pause until this is called again."""
+        call("weft_duty_set_share", self._handle.pointer, share)
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long the device was busy with those that use it, while its share was below 1."""
+        return float(library.weft_duty_busy_seconds(self._handle.pointer))
+
+    def handle(self) -> Handle:
+        """For Session and Transcriber."""
+        return self._handle
+
+
 def _set_sampling(session: Any, values: dict[str, Any]) -> None:
     sampling = library.weft_sampling_default()
     fill(sampling, values)
@@ -276,6 +302,11 @@ class Session(ModelUser):
         if handle is None:
             raise ValueError("the session is closed")
         call("weft_session_set_duty", handle.pointer, share)
+
+    def use_duty(self, duty: Duty | None) -> None:
+        """Has this session keep to a duty, in small parts as policy="polite" has them. None: no longer."""
+        with self._changing() as session:
+            call("weft_session_use_duty", session, duty.handle().pointer if duty else None)
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[Any]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._model import Model
+    from ._session import Duty
 
     # One channel of floats of about -1 to 1: a numpy array, array("f"), or what else has a buffer of them.
     Samples = Union[NDArray[numpy.floating[Any]], array[float], memoryview]
@@ -93,6 +94,11 @@ class Transcriber(ModelUser):
         handle = self._handle
         if handle:
             library.weft_listener_cancel(handle.pointer)
+
+    def use_duty(self, duty: Duty | None) -> None:
+        """Has its work keep to a duty, in small parts. None: as fast as possible."""
+        with self._idle() as listener:
+            call("weft_listener_use_duty", listener, duty.handle().pointer if duty else None)
 
     @property
     def language(self) -> str:
