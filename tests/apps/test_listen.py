@@ -176,29 +176,39 @@ class Listen(unittest.TestCase):
         self.assertEqual(done.stderr.decode().count(f"> {text}\n"), 2, done.stderr)
 
     def test_one_duty_for_both_models(self):
-        """What is heard and answered stays the same; the time of both models counts, whether the limit was an option or came later."""
-        path = self.file("said.wav", wav(whistle(seconds=1)))
-        want = weft("chat", "--temperature", "0", "-n", "4", "--listen", MODEL, path)
-        self.assertEqual(weft("chat", "--temperature", "0", "-n", "4", "--listen", MODEL, "--duty", "50", path), want)
-        chat = Terminal("chat", "--temperature", "0", "-n", "4", "--listen", MODEL)
-        self.addCleanup(chat.close)
-        chat.expect("/help lists the commands")
-        chat.expect("> ")
+        """The time of both counts, whether the limit was an option or came later. What is heard does not fit into this chat's context, so
+        that only the listener works."""
+        path = self.file("long.wav", wav(whistle()))
+        for options, begin in (["--duty", "50"], "/duty"), ([], "/duty 50"):
+            chat = Terminal("chat", "--temperature", "0", "-n", "4", "--ctx", "24", "--listen", MODEL, *options)
+            self.addCleanup(chat.close)
+            chat.expect("/help lists the commands")
+            chat.expect("> ")
 
-        def enter(line, answer):
-            chat.type(line.encode() + b"\n")
-            chat.expect(answer)
-            return answer + chat.expect("\x1b[?2004h> ")
+            def enter(line, answer):
+                chat.type(line.encode() + b"\n")
+                chat.expect(answer)
+                return answer + chat.expect("\x1b[?2004h> ")
 
-        self.assertIn("for 100% of the time", enter("/duty", "The device may be busy"))
-        busy = []
-        for line in "/duty 50", "hello", f"/listen {path}":
-            said = enter(line, "The device may be busy" if line.startswith("/duty") else "[cut at 4 tokens")
-            if not line.startswith("/duty"):
-                said = enter("/duty", "The device may be busy")
-            busy.append(float(re.search(r"for 50% of the time; it was for ([\d.]+) s\.", said)[1]))
-        self.assertTrue(0 == busy[0] < busy[1] < busy[2], busy)
+            def busy(line="/duty"):
+                return float(re.search(r"for 50% of the time; it was for ([\d.]+) s\.", enter(line, "The device may be busy"))[1])
+
+            if not options:
+                self.assertIn("for 100% of the time", enter("/duty", "The device may be busy"))
+            at_first = busy(begin)
+            enter("hello", "[cut at 4 tokens")
+            answered = busy()
+            enter(f"/listen {path}", "give the session a larger context")
+            heard = busy()
+            self.assertTrue(at_first < answered < heard, (at_first, answered, heard))
         self.assertRegex(enter("/stats", "listener  whisper: "), r"vocab .+, layers .+, in all .+B\r\n")
+
+    def test_one_memory_budget_for_both_models(self):
+        """What the listener takes, with its session, is not the other model's any more."""
+        path = self.file("said.wav", wav(whistle(seconds=1)))
+        _, err = weft("chat", "--memory-budget", "3MiB", "--listen", MODEL, path, expect=1)
+        left = int(re.search(r"the memory budget is (\d+) bytes", err)[1])
+        self.assertTrue(0 < left < 2 << 20, err)
 
     def test_wrong_duties(self):
         for wrong in "0", "101", "x":
