@@ -378,7 +378,7 @@ TEST_F(CommonDutyTest, AListenerAndASessionKeepToOneShare) {
     EXPECT_LE(busy, most_busy(part, all));
     EXPECT_GE(weft_duty_busy_seconds(duty_) - before, busy);
   }
-  // Whoever uses a duty keeps to it when its owner has freed it.
+  // The users of a duty keep to it after its owner has freed it.
   weft_duty_free(std::exchange(duty_, nullptr));
   lose_device_at(0);
   EXPECT_EQ(hear(), text);

@@ -1,8 +1,8 @@
 package weft;
 
 /**
- * One limit of the device's time for several sessions and transcribers, whatever models they use. It must be closed; whoever
- * uses it then keeps to its last share. It may be used from any thread. weft_duty of weft/duty.h says more.
+ * One limit of the device's time for several sessions and transcribers, whatever models they use. It must be closed; its
+ * users then keep to its last share. It may be used from any thread. weft_duty of weft/duty.h says more.
  */
 public final class Duty implements AutoCloseable {
   private long handle = Native.dutyCreate(); // guarded by this; 0: freed
