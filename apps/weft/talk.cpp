@@ -49,6 +49,16 @@ api::Session chat_session(const api::Model& model, const weft_session_options& o
   return api::Session(model, options);
 }
 
+// The hint of a full context names the program's option.
+template <class Work>
+weft_stop with_context_hint(const Work& work) try {
+  return work();
+} catch (const api::Failure& failure) {
+  if (failure.status() != WEFT_CONTEXT_FULL) throw;
+  throw api::Failure(failure.status(), failure.sentence(), failure.place(),
+                     "make it shorter, or give more room with --ctx");
+}
+
 ModelArgs with_model(ModelArgs args, const std::string& model) {
   args.model = model;
   return args;
@@ -138,11 +148,12 @@ std::optional<std::string> Talk::undo() {
 void Talk::show_thoughts() const {
   const nlohmann::json said = nlohmann::json::parse(conversation_.json());
   const nlohmann::json& messages = said.at("messages");
-  const std::string text = messages.empty() ? "" : messages.back().value("reasoning_content", "");
-  if (text.empty())
+  const nlohmann::json text =
+      messages.empty() ? nlohmann::json() : messages.back().value("reasoning_content", nlohmann::json());
+  if (!text.is_string() || text.get_ref<const std::string&>().empty())
     std::cerr << "The last answer has no reasoning.\n";
   else
-    show_dimmed(text);
+    show_dimmed(text.get_ref<const std::string&>());
 }
 
 void Talk::say_forgotten() {
@@ -172,10 +183,12 @@ void Talk::show(const std::function<weft_stop(const api::TokenCallback&)>& answe
   const auto done = [](void*) { answering = nullptr; };
   const std::unique_ptr<void, decltype(done)> guard(this, done);
   const PromptBar bar(session_);
-  const weft_stop stop = answer([&](std::uint32_t id, std::string_view piece) {
-    begin();
-    if (id != WEFT_NO_TOKEN) ++tokens;
-    return writer.answer(piece);
+  const weft_stop stop = with_context_hint([&] {
+    return answer([&](std::uint32_t id, std::string_view piece) {
+      begin();
+      if (id != WEFT_NO_TOKEN) ++tokens;
+      return writer.answer(piece);
+    });
   });
   answering = nullptr;
   begin();
@@ -205,8 +218,9 @@ void Talk::say_ending(weft_stop stop) const {
 }
 
 void Talk::set_conversation(const std::string& json) {
-  nlohmann::json said = nlohmann::json::parse(json, nullptr, false);
-  if (said.is_object() && args_.think.on) said["think"] = *args_.think.on;
+  nlohmann::ordered_json said;
+  if (args_.think.on) said = nlohmann::ordered_json::parse(json, nullptr, false);
+  if (said.is_object()) said["think"] = *args_.think.on;
   conversation_.set(said.is_object() ? said.dump() : json);
   shown_with_.clear();
   forgotten_ = conversation_.forgotten();
@@ -220,7 +234,10 @@ void Talk::reset() {
 }
 
 void Talk::adopt(const Talk& other) {
-  if (templated() && other.templated()) set_conversation(other.conversation_.json());
+  if (!templated() || !other.templated()) return;
+  auto said = nlohmann::ordered_json::parse(other.conversation_.json());
+  said.erase("forgotten");  // this context may have room for it
+  set_conversation(said.dump());
 }
 
 void Talk::show_picture(const std::string& path) {
@@ -241,6 +258,8 @@ void Talk::restore(const std::string& path) {
   const std::string note = session_.restore(path);
   try {
     set_conversation(note);
+    const auto said = nlohmann::json::parse(conversation_.json());
+    if (said.at("messages").empty() && said.at("text") == "") throw api::Failure(WEFT_BAD_FILE, "it is empty");
   } catch (const api::Failure&) {
     session_.reset();
     throw api::Failure(WEFT_BAD_FILE, "the saved session has no conversation: it was not saved by a chat");

@@ -14,6 +14,9 @@ class TerminalText {
   // The text began at the left edge. A word that turns out too long for its line is moved to the next one.
   std::string add(std::string_view text, std::size_t columns);
 
+  // The next text begins a line.
+  bool at_left() const { return column_ == 0; }
+
  private:
   std::size_t column_ = 0;  // cells of the line so far
   std::string word_;        // that the text ends with

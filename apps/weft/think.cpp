@@ -62,6 +62,7 @@ std::string AnswerWriter::dimmed(const std::string& text) const {
 bool AnswerWriter::reasoning(std::string_view text) {
   if (!std::exchange(reasons_, true)) {
     begun_ = std::chrono::steady_clock::now();
+    if (terminal_ && !on_terminal_.at_left()) std::cout << as_shown("\n");
     if (asked_ && colors_) std::cout << kDim;
   }
   if (asked_)

@@ -2,8 +2,11 @@
 #include "weft/conversation.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -103,6 +106,7 @@ struct weft_conversation {
   weft_session& session;
   const weft_model& model;
   Said said;
+  std::atomic<bool> busy = false;  // a call generates
 
  private:
   // Does work that changes what was said; if it fails, all is as before.
@@ -115,8 +119,9 @@ struct weft_conversation {
   size_t begin() const { return !said.messages.empty() && has_role(said.messages[0], "system") ? 1 : 0; }
   Pictures pictures_from(size_t first) const;
   std::vector<uint32_t> ids_from(size_t first) const;
-  // Ids of the messages that fit with `more` tokens after them; said.first becomes the oldest of them.
-  std::vector<uint32_t> fitting_ids(size_t more);
+  // Ids of the messages that fit with `more` tokens after them; said.first becomes the oldest of them. answer: the most
+  // tokens that are generated, 0: not known.
+  std::vector<uint32_t> fitting_ids(size_t more, uint32_t answer);
   std::vector<uint32_t> fitting_text();
   void prompt(const std::vector<uint32_t>& ids);
   size_t room() const {
@@ -124,9 +129,11 @@ struct weft_conversation {
     return std::max<size_t>(context - context / 4, 2) - 1;
   }
 
-  std::optional<weft_stop> stop_;         // of the last answer, if nothing was done since
+  std::optional<weft_stop> stop_;         // of the last answer; none: there is none to continue
   std::vector<uint32_t> answer_;          // its ids
+  bool reasons_ = false;                  // it ended within its reasoning
   std::vector<uint32_t> answered_after_;  // the session's context when it ended
+  uint64_t answers_ = 0;                  // of the session then
 };
 
 Pictures weft_conversation::pictures_from(size_t first) const {
@@ -159,26 +166,31 @@ std::vector<uint32_t> weft_conversation::ids_from(size_t first) const {
 }
 
 // Once messages must go, only half of the room is filled, so that not every turn has to read the rest again.
-std::vector<uint32_t> weft_conversation::fitting_ids(size_t more) {
-  if (said.first < begin() || said.first >= said.messages.size()) said.first = begin();
+std::vector<uint32_t> weft_conversation::fitting_ids(size_t more, uint32_t answer) {
+  // Messages may have been taken back or replaced.
+  if (said.first < begin() || said.first + 1 >= said.messages.size() || !has_role(said.messages[said.first], "user"))
+    said.first = begin();
+  const size_t context = session.session.context(), after = size_t{answer} + 1;
+  const size_t most = answer > 0 && after < context ? std::max(room(), context - after) : room();
   std::vector<size_t> starts = {said.first};  // of turns
   for (size_t i = said.first + 1; i < said.messages.size(); ++i)
     if (has_role(said.messages[i], "user")) starts.push_back(i);
   std::vector<uint32_t> ids;
   size_t tokens = 0;
-  const auto fits = [&](size_t start, size_t most) {
+  const auto fits = [&](size_t start, size_t limit) {
     ids = ids_from(start);
     tokens = ids.size() + more;
     for (const auto& picture : pictures_from(start)) tokens += picture->ids.size() - 1;
-    return tokens <= most;
+    return tokens <= limit;
   };
-  if (fits(starts[0], room())) return ids;
+  if (fits(starts[0], most)) return ids;
   auto start = std::partition_point(starts.begin() + 1, starts.end(), [&](size_t i) { return !fits(i, room() / 2); });
-  if (start == starts.end()) --start;  // the last turn may take more
-  if (!fits(*start, room()))
+  if (start == starts.end()) --start;
+  const size_t alone = more > 0 ? room() : context - 1;  // what the last turn may take
+  if (!fits(*start, *start == starts.back() ? alone : room()))
     throw Error(Code::context_full,
                 (more > 0 ? "the last message and its answer take " : "this message takes ") + std::to_string(tokens) +
-                    " tokens, and only " + std::to_string(room()) + " fit",
+                    " tokens, and only " + std::to_string(alone) + " fit",
                 "", "make it shorter, or give the session a larger context");
   said.first = *start;
   return ids;
@@ -213,12 +225,11 @@ void weft_conversation::prompt(const std::vector<uint32_t>& ids) {
 
 template <class Work>
 weft_stop weft_conversation::change(const Work& work) {
-  Said before = said;
+  auto before = std::tuple(said, stop_, answer_);
   try {
     stop_ = work();
   } catch (...) {
-    said = std::move(before);
-    stop_.reset();
+    std::tie(said, stop_, answer_) = std::move(before);
     throw;
   }
   return *stop_;
@@ -238,6 +249,8 @@ weft_stop weft_conversation::generate(const weft_generate_options& options) {
   } else {
     said.text += listener.answer;
   }
+  reasons_ = session.reasoning && session.reasoning->begun() && session.reasoning->reasons();
+  answers_ = session.answers;
   answered_after_.assign(session.session.ids().begin(), session.session.ids().end());
   answer_.insert(answer_.end(), answered_after_.begin() + static_cast<ptrdiff_t>(begin), answered_after_.end());
   return stop;
@@ -265,14 +278,14 @@ weft_stop weft_conversation::answer(const weft_generate_options& options) {
   }
   return change([&] {
     if (!said.messages.empty() && has_role(said.messages.back(), "assistant")) said.messages.pop_back();
-    if (said.messages.size() <= begin()) refuse("there is no question to answer anew");
+    if (said.messages.empty()) refuse("there is no question to answer anew");
     return answer_messages(options);
   });
 }
 
 weft_stop weft_conversation::answer_messages(const weft_generate_options& options) {
   answer_.clear();
-  prompt(fitting_ids(0));
+  prompt(fitting_ids(0, options.max_tokens));
   said.messages.push_back({JsonValue{{"role", "assistant"}, {"content", ""}}});
   return generate(options);
 }
@@ -291,20 +304,22 @@ weft_stop weft_conversation::proceed(const weft_generate_options& options) {
   if (!stop_) refuse("there is no answer to continue");
   if (*stop_ != WEFT_STOP_LENGTH && *stop_ != WEFT_STOP_CALLER && *stop_ != WEFT_STOP_CONTEXT)
     refuse("the answer has ended: there is nothing to continue");
-  const bool again = *stop_ == WEFT_STOP_CONTEXT || !std::ranges::equal(session.session.ids(), answered_after_);
+  const bool again = *stop_ == WEFT_STOP_CONTEXT || session.answers != answers_ ||
+                     !std::ranges::equal(session.session.ids(), answered_after_);
   if (again && session.grammar)
     throw Error(Code::unsupported, "a grammar cannot go on with a text whose beginning is gone", "grammar");
   return change([&] {
     if (again && templated()) {
       Turn last = std::move(said.messages.back());
       said.messages.pop_back();
-      std::vector<uint32_t> ids = fitting_ids(answer_.size());
+      std::vector<uint32_t> ids = fitting_ids(answer_.size(), 0);
       ids.insert(ids.end(), answer_.begin(), answer_.end());
       prompt(ids);
       said.messages.push_back(std::move(last));
     } else if (again) {
       prompt(fitting_text());
     }
+    if (again && session.reasoning) session.reasoning->resume(reasons_);
     return generate(options);
   });
 }
@@ -321,6 +336,7 @@ std::optional<std::string> weft_conversation::undo() {
   if (last == said.messages.rend()) return std::nullopt;
   stop_.reset();
   std::string question = text_of(last->json, "content");
+  said.first = begin();
   said.messages.erase(last.base() - 1, said.messages.end());
   return question;
 }
@@ -373,7 +389,9 @@ weft_status weft_conversation_create(weft_session* session, const char* system, 
   });
 }
 
-void weft_conversation_free(weft_conversation* conversation) { delete conversation; }
+void weft_conversation_free(weft_conversation* conversation) {
+  if (conversation && !conversation->busy) delete conversation;  // in its own callback: better a leak than a crash
+}
 
 // Calls work(options) on a conversation that nobody else uses.
 template <class Work>
@@ -382,6 +400,9 @@ static weft_status generate_with(weft_conversation* conversation, const weft_gen
   return guard(error, [&] {
     require(conversation && options, "conversation or options", "it is NULL");
     const InUse use(&conversation->session);
+    conversation->busy = true;
+    const auto done = [](weft_conversation* of) { of->busy = false; };
+    const std::unique_ptr<weft_conversation, decltype(done)> guard(conversation, done);
     const weft_stop ended = work(*options);
     if (stop) *stop = ended;
   });

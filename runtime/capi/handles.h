@@ -244,6 +244,7 @@ struct weft_session : weft::capi::DeviceUser {
   weft::StopStrings stops = {};
   std::shared_ptr<const weft::Grammar> grammar;      // nullptr: none
   std::unique_ptr<weft::capi::Reasoning> reasoning;  // nullptr: it is text like any other
+  uint64_t answers = 0;                              // that were begun
 };
 
 namespace weft::capi {

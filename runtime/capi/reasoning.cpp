@@ -2,6 +2,7 @@
 #include "weft/reasoning.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "capi/handles.h"
 
@@ -26,6 +27,8 @@ std::string Reasoning::begin(std::span<const uint32_t> context, bool grammar) {
   ReaderOptions options;
   options.chat_template = tokenizer_.chat_template();
   options.begun = begun_part(end, options.chat_template);
+  const std::optional<bool> resumed = std::exchange(resumed_, std::nullopt);
+  if (resumed) options.begun = *resumed && marks_ ? std::string(marks_->open) : "";
   std::string more;
   const bool headed = marks_ && !marks_->answer.empty();
   if (headed && grammar && !options.begun.empty() && options.begun != marks_->open)
@@ -77,6 +80,7 @@ static void set_grammar_aside(weft_session& session, bool aside) {
 }
 
 void weft_session::begin_answer() {
+  ++answers;
   decoder.finish();
   if (!reasoning) return;
   reasoning->reset();

@@ -22,7 +22,15 @@ class Reasoning {
   void set(const weft_reasoning_options& options) { options_ = options; }
   const weft_reasoning_options& options() const { return options_; }
   // The next token begins an answer.
-  void reset() { reader_.reset(); }
+  void reset() {
+    reader_.reset();
+    resumed_.reset();
+  }
+  // The next token continues an answer, whose end the context has: within its reasoning, or after it.
+  void resume(bool reasons) {
+    reset();
+    resumed_ = reasons;
+  }
   // Called before a generate. context: of the session. grammar: one waits for the end of the reasoning. Returns text
   // that the context then needs: the header of the reasoning.
   std::string begin(std::span<const uint32_t> context, bool grammar);
@@ -51,6 +59,7 @@ class Reasoning {
   weft_reasoning_options options_;
   const ReasoningMarks* const marks_;  // nullptr: the model has none, or others
   std::optional<Reader> reader_;       // of the present answer
+  std::optional<bool> resumed_;
   bool begun_ = false;
   uint32_t tokens_ = 0;  // of the answer with its reasoning
 };

@@ -171,7 +171,7 @@ class OneQuestion(unittest.TestCase):
 
     def test_refusals(self):
         for place, code, argv, stdin in [("MESSAGE", 2, [""], ""), ("MESSAGE", 2, [], " \n"), ("--lines", 2, ["--lines", "a"], ""),
-                                         ("-f no-such", 1, ["-f", "no-such", "a"], ""), ("only 95 fit", 1, ["--ctx", 128, "word " * 300], "")]:
+                                         ("-f no-such", 1, ["-f", "no-such", "a"], ""), ("only 127 fit", 1, ["--ctx", 128, "word " * 300], "")]:
             out, err = weft("chat", "-m", chatty(), *argv, stdin=stdin, expect=code)
             self.assertEqual(out, "")
             self.assertIn(place, err)

@@ -163,9 +163,40 @@ TEST_F(ConversationTest, TheOldestTurnsMakeRoom) {
   // A message that does not fit changes nothing.
   const std::pair<weft_status, std::string> failed = failure([&] { conversation.ask(std::string(400, 'x'), 4); });
   EXPECT_EQ(failed.first, WEFT_CONTEXT_FULL);
-  EXPECT_NE(failed.second.find("and only 119 fit"), std::string::npos) << failed.second;
+  EXPECT_NE(failed.second.find("and only 159 fit"), std::string::npos) << failed.second;
   EXPECT_EQ(messages(conversation).size(), all.size());
   EXPECT_EQ(conversation.forgotten(), forgotten);
+}
+
+TEST_F(ConversationTest, WhatWasTakenBackMakesRoomAgain) {
+  Conversation conversation(*session_);
+  conversation.ask("my name is Bo", 4);
+  conversation.ask("second", 4);
+  EXPECT_EQ(conversation.ask(std::string(120, 'x'), 4), WEFT_STOP_LENGTH) << "it fits alone";
+  EXPECT_EQ(conversation.forgotten(), 4u);
+  conversation.undo();
+  EXPECT_EQ(conversation.forgotten(), 0u);
+  conversation.ask("who am I", 4);
+  EXPECT_EQ(conversation.forgotten(), 0u);
+  // So does removing messages from the JSON; a place that is no turn's beginning counts for nothing.
+  Json all = messages(conversation);
+  for (const int wrong : {1, 5}) {
+    conversation.set(Json{{"messages", all}, {"forgotten", wrong}}.dump());
+    conversation.answer(4);
+    EXPECT_EQ(conversation.forgotten(), 0u) << wrong;
+  }
+}
+
+TEST_F(ConversationTest, APromptThatLeavesRoomForTheAnswerIsRead) {
+  Conversation conversation(*session_);
+  conversation.ask("ab", 4);
+  const size_t before = messages(conversation).size();
+  conversation.ask(std::string(100, 'x'), 4);  // more than three quarters together, and it fits
+  EXPECT_EQ(conversation.forgotten(), 0u);
+  EXPECT_EQ(messages(conversation).size(), before + 2);
+  // A question that does not fit leaves the answer before it to be continued.
+  EXPECT_EQ(failure([&] { conversation.ask(std::string(400, 'x'), 4); }).first, WEFT_CONTEXT_FULL);
+  EXPECT_EQ(conversation.proceed(2), WEFT_STOP_LENGTH);
 }
 
 TEST_F(ConversationTest, GoesOnAfterAFullContext) {
@@ -248,6 +279,18 @@ TEST_F(ConversationTest, ReasoningIsKeptApart) {
   EXPECT_FALSE(reasoning.empty());
   EXPECT_EQ(answer["reasoning_content"], reasoning);
   EXPECT_EQ(answer["content"], text);
+  // An answer that is cut within its reasoning goes on there, also after another use of the session.
+  session.set_reasoning([&](std::string_view piece) { return reasoning += piece, true; });
+  conversation.ask(std::string(20, 'x'), 12);
+  const Json cut = messages(conversation)[3];
+  ASSERT_EQ(cut["content"], "");
+  session.prompt({1, 2, 3});
+  session.generate(1);
+  conversation.proceed(3);
+  EXPECT_EQ(messages(conversation)[3]["content"], "");
+  const std::string begun = cut["reasoning_content"], more = messages(conversation)[3]["reasoning_content"];
+  EXPECT_EQ(more.rfind(begun, 0), 0u);
+  EXPECT_GT(more.size(), begun.size());
   // The session's own callback is there again.
   const size_t size = reasoning.size();
   session.prompt(thinker.apply_chat_template({{"user", "cd"}}));
@@ -308,6 +351,9 @@ TEST_F(ConversationTest, WrongCalls) {
   EXPECT_EQ(inner, std::vector<weft_status>(4, WEFT_INVALID_ARGUMENT));
   const Json before = messages(conversation);
   EXPECT_EQ(before.size(), 2u);
+  // A free in its own callback does nothing.
+  conversation.answer(2, [&](uint32_t, std::string_view) { return weft_conversation_free(conversation.get()), true; });
+  EXPECT_EQ(messages(conversation), before);
   // An exception of a callback gets out.
   EXPECT_THROW(conversation.ask("ef", 2, [](uint32_t, std::string_view) -> bool { throw std::logic_error("x"); }),
                std::logic_error);

@@ -22,32 +22,34 @@ typedef struct weft_conversation weft_conversation;
 /* Begins a conversation. The session answers as it is set (sampling, head, grammar, stop strings, reasoning), and must
  * outlive the conversation; what else changes its context only costs time. system: the first message, which tells how
  * to answer; NULL or empty: none. Without a chat template it is not used. Calls of a conversation count as calls of its
- * session: WEFT_INVALID_ARGUMENT while that is in use. WEFT_UNSUPPORTED for an encoder-decoder. */
+ * session: WEFT_INVALID_ARGUMENT while that is in use. Only weft_conversation_get and weft_conversation_forgotten may
+ * be called in its callbacks, by the same thread. WEFT_UNSUPPORTED for an encoder-decoder. */
 WEFT_API weft_status weft_conversation_create(weft_session* session, const char* system,
                                               weft_conversation** conversation, weft_error* error);
-WEFT_API void weft_conversation_free(weft_conversation* conversation); /* NULL: nothing */
+/* Frees a conversation that no call uses. NULL is allowed. In a callback of its own it does nothing. */
+WEFT_API void weft_conversation_free(weft_conversation* conversation);
 
 /* Appends a message of the user, and the model's answer to it, which options.callback gets while it is generated. If
  * the session tells reasoning apart (reasoning.h), that becomes the answer's "reasoning_content". images (image_count):
  * pictures of the message; they may be freed after the call.
  *
  * If the call fails, the messages are as before. Errors are those of weft_session_generate and of
- * weft_apply_chat_template_json (text.h); WEFT_CONTEXT_FULL if the message alone takes more than three quarters of the
- * context; WEFT_UNSUPPORTED for a picture without a chat template. */
+ * weft_apply_chat_template_json (text.h); WEFT_CONTEXT_FULL if the message alone does not fit into the context;
+ * WEFT_UNSUPPORTED for a picture without a chat template. */
 WEFT_API weft_status weft_conversation_ask(weft_conversation* conversation, const char* message,
                                            const weft_image* const* images, size_t image_count,
                                            const weft_generate_options* options, weft_stop* stop, weft_error* error);
 
 /* Answers the messages that there are: the last question anew, the result of a tool, or what weft_conversation_set has
- * set. An answer at their end is replaced. WEFT_INVALID_ARGUMENT if there is nothing to answer, or without a template;
- * other errors as weft_conversation_ask. */
+ * set. An answer at their end is replaced. Without a template only the last question can be answered anew.
+ * WEFT_INVALID_ARGUMENT if there is nothing to answer; other errors as weft_conversation_ask. */
 WEFT_API weft_status weft_conversation_answer(weft_conversation* conversation, const weft_generate_options* options,
                                               weft_stop* stop, weft_error* error);
 
 /* Goes on with the last answer, if it ended with WEFT_STOP_LENGTH, WEFT_STOP_CALLER or WEFT_STOP_CONTEXT. Where the
- * context was full, older messages make room. WEFT_INVALID_ARGUMENT if no such answer is the last thing that was done;
- * WEFT_UNSUPPORTED with a grammar after WEFT_STOP_CONTEXT; WEFT_CONTEXT_FULL if the last question and its answer leave
- * no room. */
+ * context was full, or is another one now, older messages make room. WEFT_INVALID_ARGUMENT if no such answer is the
+ * last thing that was done; WEFT_UNSUPPORTED with a grammar after WEFT_STOP_CONTEXT; WEFT_CONTEXT_FULL if the last
+ * question and its answer leave no room. */
 WEFT_API weft_status weft_conversation_continue(weft_conversation* conversation, const weft_generate_options* options,
                                                 weft_stop* stop, weft_error* error);
 

@@ -18,8 +18,8 @@ namespace weft::api {
 // See weft_conversation. May be used by one thread at a time.
 class Conversation {
  public:
-  // The session must outlive it. system: tells the model how to answer; empty: no such message. See
-  // weft_conversation_create.
+  // The session must outlive it, and must not be moved. system: tells the model how to answer; empty: no such message.
+  // See weft_conversation_create.
   explicit Conversation(Session& session, const std::string& system = {}) : session_(&session) {
     weft_conversation* conversation = nullptr;
     detail::check([&](weft_error* error) {

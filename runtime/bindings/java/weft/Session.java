@@ -131,7 +131,8 @@ public final class Session implements ModelUser {
 
   /**
    * Answers a conversation. The prefix that it shares with the context is not computed again. The oldest turns that the
-   * context has no room for are left out of it; weft/conversation.h says more. listener may be null.
+   * context has no room for are left out of it; weft/conversation.h says more. An answer at the end of the messages is
+   * replaced. listener may be null.
    *
    * @throws WeftException if it fails; the tokens that the listener got stay in the context
    */

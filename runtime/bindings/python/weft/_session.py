@@ -332,7 +332,7 @@ class Session(ModelUser):
         """Answers a message, or a list of messages that replaces the conversation.
 
         The message and the answer, however it ended, are appended to messages; if the call fails, messages is as
-        before. What the conversation shares with the context is not computed again. The oldest turns that the context
+        before. An answer at the end of a list is replaced. What the conversation shares with the context is not computed again. The oldest turns that the context
         has no room for are left out of it; weft/conversation.h says more.
         """
         given = _copied(settings)
@@ -345,7 +345,9 @@ class Session(ModelUser):
             def begin(session: Any) -> tuple[Any, ...]:
                 self._apart = True
                 conversation = self._talk(session)
-                call("weft_conversation_set", conversation, json.dumps({"messages": messages, "think": think}).encode())
+                said = json.loads(call_text("weft_conversation_get", conversation))  # a restored one may have tools
+                said.pop("forgotten", None)
+                call("weft_conversation_set", conversation, json.dumps({**said, "messages": messages, "think": think}).encode())
                 return "weft_conversation_answer", conversation
 
             def ended() -> None:
@@ -602,15 +604,10 @@ class Session(ModelUser):
         return result
 
 
-def _message(found: Mapping[str, str]) -> Message:
-    message: Message = {"role": found["role"], "content": found["content"]}
-    if "reasoning_content" in found:
-        message["reasoning_content"] = found["reasoning_content"]
-    return message
-
-
 def _messages(note: str) -> list[Message]:
     """The conversation of a note; empty if it has none."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        return [_message(message) for message in json.loads(note)["messages"]]
+        messages: list[Message] = json.loads(note)["messages"]
+        if all(isinstance(message["role"], str) for message in messages):
+            return messages
     return []
