@@ -100,7 +100,7 @@ function(weft_shaders)
       COMMAND ${CMAKE_COMMAND} -DSPIRV_CROSS=${SPIRV_CROSS} -DFOLDER=${folder} -DSOURCE=${source} "-DVARIANTS=${variants}"
               -DOPERATION=${operation} -DINTERFACE=${interface} "-DOPTIONAL=${optional}" "-DFULL_SUBGROUPS=${full_subgroups}"
               -DLEFT_OUT=${left_out} -P ${script}
-      DEPENDS ${modules} ${script}
+      DEPENDS ${modules} ${source} ${script}
       COMMENT "Shader header ${name}"
       VERBATIM)
     list(APPEND headers ${folder}/${name}.spv.h)

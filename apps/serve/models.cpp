@@ -222,6 +222,7 @@ std::string Models::broken() const {
 void Models::close() {
   const std::lock_guard lock(mutex_);
   closing_ = true;
+  if (duty_) duty_->set_share(1);  // present work is waited for: without pauses
   for (const Entry& entry : entries_)
     if (entry.served) entry.served->close();
 }

@@ -16,7 +16,8 @@ constexpr std::chrono::milliseconds kCredit(5);
 DutyLimit::Clock::duration DutyLimit::due() const {
   const float share = this->share();
   if (share <= 0) return {};
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(busy_) / share);
+  constexpr std::chrono::duration<double> kMost = std::chrono::hours(24);  // a tiny share must not overflow
+  return std::chrono::duration_cast<Clock::duration>(std::min(std::chrono::duration<double>(busy_) / share, kMost));
 }
 
 DutyLimit::Clock::duration DutyLimit::left(Clock::time_point now) const {
@@ -27,15 +28,32 @@ DutyLimit::Clock::duration DutyLimit::left(Clock::time_point now) const {
   return from_ + due() - now;
 }
 
+// Returns how much of a time was not reported before, by another user.
+DutyLimit::Clock::duration DutyLimit::add(Clock::time_point begin, Clock::time_point end) {
+  constexpr size_t kMost = 64;  // times: more than are in flight
+  Clock::duration added = end - begin;
+  Time merged = {begin, end};
+  std::erase_if(reported_, [&](const Time& time) {  // they do not overlap each other
+    if (time.end < begin || time.begin > end) return false;
+    added -= std::min(end, time.end) - std::max(begin, time.begin);
+    merged = {std::min(merged.begin, time.begin), std::max(merged.end, time.end)};
+    return true;
+  });
+  reported_.push_back(merged);
+  if (reported_.size() > kMost) reported_.erase(std::ranges::min_element(reported_, {}, &Time::end));
+  return added;
+}
+
 void DutyLimit::charge(Clock::time_point begin, Clock::time_point end) {
   const std::lock_guard lock(mutex_);
-  from_ = std::max(from_ + due(), begin - kCredit);
-  const bool joins = begin <= end_ && end >= begin_;  // work of another user, which was reported before
-  const Clock::duration counted = joins ? end_ - begin_ : Clock::duration{};
-  begin_ = joins ? std::min(begin, begin_) : begin;
-  end_ = joins ? std::max(end, end_) : end;
-  busy_ = end_ - begin_ - counted;
-  all_ += busy_;
+  const Clock::duration added = add(begin, end);
+  all_ += added;
+  if (from_ + due() > begin) {
+    busy_ += added;  // the earlier work is not paid for yet
+  } else {
+    from_ = std::max(from_ + due(), begin - kCredit);
+    busy_ = added;
+  }
 }
 
 DutyLimit::Clock::duration DutyLimit::busy() const {
@@ -56,8 +74,8 @@ void Duty::wait() {
 }
 
 void Duty::charge(Clock::time_point begin, Clock::time_point end) {
-  own_.charge(begin, end);
-  if (shared_) shared_->charge(begin, end);
+  if (own_.share() < 1) own_.charge(begin, end);
+  if (shared_ && shared_->share() < 1) shared_->charge(begin, end);
 }
 
 }  // namespace weft

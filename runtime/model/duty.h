@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 namespace weft {
 
@@ -26,7 +27,11 @@ class DutyLimit {
   Clock::duration busy() const;  // in all, while the share was below 1
 
  private:
+  struct Time {
+    Clock::time_point begin, end;
+  };
   Clock::duration due() const;
+  Clock::duration add(Clock::time_point begin, Clock::time_point end);
 
   std::atomic<float> share_ = 1;
   static_assert(std::atomic<float>::is_always_lock_free);
@@ -34,7 +39,7 @@ class DutyLimit {
   // The next work may begin when `busy_` is the share of what has passed since `from_`.
   Clock::time_point from_;
   Clock::duration busy_{}, all_{};
-  Clock::time_point begin_, end_;  // of the last time without a gap that the device was busy
+  std::vector<Time> reported_;  // the newest times that the device was busy, without overlaps
 };
 
 // A user's limits: its own, and one that it has together with others. set_share() from anywhere; the rest by the thread

@@ -15,9 +15,9 @@ void record(Recorder& recorder, const Buffer& buffer, const View& view, const Vi
 #if CASE == 0
   recorder.dispatch(shaders::norm, constants, Bindings{.state = view, .x = buffer, .weight = view, .y = view}, push,
                     {1});
-  recorder.dispatch(
-      shaders::norm_texel, constants,
-      Bindings{.state = view, .x = view, .weight = view, .y = view, .next_weight = none, .begun = buffer}, push, {1});
+  recorder.dispatch(shaders::norm_texel, constants,
+                    Bindings{.state = view, .x = view, .weight = view, .y = view, .next_weight = none, .begun = buffer},
+                    push, {1});
 #elif CASE == 1  // a binding is missing
   recorder.dispatch(shaders::norm, constants, Bindings{.state = view, .x = view, .y = view}, push, {1});
 #elif CASE == 2  // a constant is missing

@@ -19,7 +19,7 @@ void main() { if (gl_GlobalInvocationID.x < count) y[gl_GlobalInvocationID.x] +=
 """
 
 
-def header(folder, changes=(), optional="bias"):
+def header(folder, changes=(), optional="bias", full_subgroups=""):
     """The header of the shader after changes, or what the script says of it."""
     text = SHADER
     for old, new in changes:
@@ -29,7 +29,8 @@ def header(folder, changes=(), optional="bias"):
     source.write_text(text)
     for output, options in (("two_words.spv", ["-g0"]), ("two_words.named.spv", [])):
         subprocess.run([GLSLANG, "--quiet", "-V", "--target-env", "vulkan1.1", *options, "-o", folder / output, source], check=True)
-    result = subprocess.run([CMAKE, f"-DSPIRV_CROSS={SPIRV_CROSS}", f"-DFOLDER={folder}", f"-DSOURCE={source}", f"-DOPTIONAL={optional}", "-P", SCRIPT],
+    result = subprocess.run([CMAKE, f"-DSPIRV_CROSS={SPIRV_CROSS}", f"-DFOLDER={folder}", f"-DSOURCE={source}", f"-DOPTIONAL={optional}",
+                             f"-DFULL_SUBGROUPS={full_subgroups}", "-P", SCRIPT],
                             capture_output=True, text=True)
     return " ".join((result.stderr if result.returncode else (folder / "two_words.spv.h").read_text()).split())
 
@@ -43,6 +44,9 @@ def main():
                      '{{"two_words", "", two_words_code, "y bias", 2, 1, 0, 2, 2, 4, false}}'):
             assert part in whole, f"{part!r} is not in {whole}"
         assert "Binding bias;" in header(folder, optional=""), "without a line Optional a binding is required"
+        assert ", 4, true}}" in header(folder, full_subgroups="two_words")
+        said = header(folder, full_subgroups="two_words_int8")
+        assert "there is no kernel 'two_words_int8', which the line Full subgroups names" in said, said
         for message, changes, optional in (
                 ("binding 0 is called 'words' and 'y'", [("OutputAsWords", "Words")], "bias"),
                 ("binding 0 has no name", [("buffer Output ", "buffer AllAsFloats ")], "bias"),

@@ -77,6 +77,32 @@ TEST(DutyLimit, TimeOfSeveralUsersCountsOnce) {
   }
 }
 
+// A listener's layer beside another model's tokens: the layer is reported last.
+TEST(DutyLimit, ManyShortTimesWithinALongOneCountOnce) {
+  DutyLimit limit;
+  limit.set_share(0.5f);
+  for (int i = 0; i < 10; ++i) limit.charge(at(10 * i), at(10 * i + 5));
+  EXPECT_EQ(limit.busy(), milliseconds(50));
+  limit.charge(at(0), at(100));
+  EXPECT_EQ(limit.busy(), milliseconds(100));
+  EXPECT_EQ(next(limit, 100), 195);
+  for (int i = 0; i < 1000; ++i) limit.charge(at(1000 + 10 * i), at(1005 + 10 * i));
+  EXPECT_EQ(limit.busy(), milliseconds(5100));
+}
+
+// A batch reports its work once for each session.
+TEST(DutyLimit, AnotherShareIsOfAllThatWasNotPaidFor) {
+  DutyLimit limit;
+  limit.set_share(0.01f);
+  limit.charge(at(0), at(100));
+  limit.charge(at(0), at(100));
+  EXPECT_GT(next(limit, 100), 9000);
+  limit.set_share(0.5f);
+  EXPECT_EQ(next(limit, 100), 195);
+  limit.set_share(1e-20f);
+  EXPECT_GT(limit.left(at(100)), std::chrono::hours(23));
+}
+
 TEST(DutyLimit, ADutyKeepsToItsOwnLimitAndACommonOne) {
   const std::atomic<bool> cancelled = false;
   Duty first(cancelled), second(cancelled);
@@ -94,6 +120,8 @@ TEST(DutyLimit, ADutyKeepsToItsOwnLimitAndACommonOne) {
   EXPECT_EQ(next(*common, 25), 35);
   common->set_share(1);
   EXPECT_FALSE(first.limited());
+  first.charge(at(40), at(50));
+  EXPECT_EQ(common->busy(), milliseconds(20)) << "counted without a limit";
   first.set_share(0.1f);
   EXPECT_TRUE(first.limited());
   EXPECT_FALSE(second.limited());
