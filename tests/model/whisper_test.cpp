@@ -319,7 +319,8 @@ TEST_F(SpeechTest, TriesTemperatures) {
   size_t found = 0;
   for (const float temperature : SpeechOptions().temperatures) {
     const SpeechSegment one = first_window({.language = "fr", .temperatures = {temperature}});
-    found += one.ids == best.ids && one.mean_logprob == best.mean_logprob;
+    // Other passes have computed the prompt, and rounding follows passes.
+    found += one.ids == best.ids && std::abs(one.mean_logprob - best.mean_logprob) < 1e-5;
   }
   EXPECT_GE(found, 1u);
   EXPECT_NE(read({.language = "fr", .temperatures = {1}}), read({.language = "fr", .temperatures = {0}}));
