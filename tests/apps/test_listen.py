@@ -198,7 +198,7 @@ class Listen(unittest.TestCase):
             at_first = busy(begin)
             enter("hello", "[cut at 4 tokens")
             answered = busy()
-            enter(f"/listen {path}", "give the session a larger context")
+            enter(f"/listen {path}", "give more room with --ctx")
             heard = busy()
             self.assertTrue(at_first < answered < heard, (at_first, answered, heard))
         self.assertRegex(enter("/stats", "listener  whisper: "), r"vocab .+, layers .+, in all .+B\r\n")
