@@ -466,6 +466,7 @@ TEST_F(CommonDutyTest, EncodersKeepToItToo) {
   EXPECT_GT(duty.busy_seconds(), read);
   for (const char* const name : {"golden_images/idefics3", "golden_images/qwen3-vl"}) {
     const api::Model model(golden(name));
+    static_cast<void>(model.describe());  // waits until all layers are loaded, whose copies are submissions too
     api::ImageEncoder pictures(model, golden(name));
     pictures.use_duty(duty);
     const double before = duty.busy_seconds();
