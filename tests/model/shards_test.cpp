@@ -57,7 +57,7 @@ class ShardsTest : public GpuTest {
   }
   std::filesystem::path toy(DType type = DType::q8_0, bool tied = true) {
     LlamaShape shape;
-    shape.vocab = 900, shape.tied = tied, shape.context = 512;
+    shape.vocab = 900, shape.tied = tied, shape.context = 2048;
     const auto path = folder_.path() / "toy.gguf";
     make_gguf(path, shape, {type, 5, ""});
     return path;
@@ -125,7 +125,8 @@ void expect_equal(const Model& whole, const Model& shared, uint32_t count) {
   Ids first = some_ids(20, own), others = some_ids(20, vocab - own);
   for (uint32_t& id : others) id += own;
   const std::vector<Ids> prompts = {some_ids(7, vocab), some_ids(2 * chunk + 3, vocab), first, others, {vocab - 1}};
-  Session a(whole, 512, {}), b(shared, 512, {});
+  const uint32_t context = 2 * chunk + 64;
+  Session a(whole, context, {}), b(shared, context, {});
   bool from_own = false, from_others = false;
   const std::vector<Case> all = cases();
   for (const Case& one : all)
