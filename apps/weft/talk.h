@@ -52,7 +52,7 @@ class Talk {
   void ask(const std::string& message);
   void regenerate();
   void go_on();
-  std::optional<std::string> undo();  // the question; nothing, with a remark on stderr, if there is none
+  std::optional<std::string> undo();  // returns the question; says on stderr that none was asked
 
   void reset();
   void apply(const TalkSettings& settings);  // throws UsageError; the head stays if it is wrong

@@ -129,7 +129,7 @@ struct weft_conversation {
     return std::max<size_t>(context - context / 4, 2) - 1;
   }
 
-  std::optional<weft_stop> stop_;         // of the last answer; none: there is none to continue
+  std::optional<weft_stop> stop_;         // of the last answer, if it can be continued
   std::vector<uint32_t> answer_;          // its ids
   bool reasons_ = false;                  // it ended within its reasoning
   std::vector<uint32_t> answered_after_;  // the session's context when it ended

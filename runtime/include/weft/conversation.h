@@ -54,8 +54,8 @@ WEFT_API weft_status weft_conversation_continue(weft_conversation* conversation,
                                                 weft_stop* stop, weft_error* error);
 
 /* Takes the last message of the user back, and what came after it. *question (question may be NULL) becomes its text,
- * which the caller frees with weft_string_free; NULL if there is none to take back. Without a template only the last
- * one can be. */
+ * which the caller frees with weft_string_free, or NULL if no message of the user is left. Without a template only the
+ * last one can be taken back. */
 WEFT_API weft_status weft_conversation_undo(weft_conversation* conversation, char** question, weft_error* error);
 
 /* Copies the conversation as JSON, for weft_conversation_set and as the note of weft_session_save: an object with

@@ -56,7 +56,8 @@ class Conversation {
                     });
   }
 
-  // Takes the last message of the user back, and what came after it. Returns its text; nothing if there is none.
+  // Takes the last message of the user back, and what came after it. Returns its text, or nothing if no message of the
+  // user is left.
   std::optional<std::string> undo() {
     char* question = nullptr;
     detail::check([&](weft_error* error) { return weft_conversation_undo(get(), &question, error); });
