@@ -231,6 +231,30 @@ CommandBuffer Schedule::record_check_of(const CheckKey& key, Timestamps* timesta
       timestamps);
 }
 
+void Schedule::prepare_checks(Tail::Kind kind) {
+  const Config& config = pass_.model.config;
+  std::vector<CheckedShape> shapes;
+  for (const uint32_t tokens : kDraftPasses) {
+    shapes.push_back({tokens, false});
+    if (config.checks_trees()) shapes.push_back({tokens, true});
+  }
+  Recorder dry_run(pool_.device());  // asks for every kernel before a recording waits for one
+  for (const CheckedShape& shape : shapes) {
+    const Pass pass = check_pass(shape);
+    record_embed(dry_run, pass);
+    for (uint32_t layer = 0; layer < config.layers; ++layer) record_layer(dry_run, pass, layer);
+    const Tail tail = {kind};
+    record_check(dry_run, pass, std::span(checks_->by_token).first(shape.tokens), {&tail, 1}, checks_->masks);
+  }
+  for (const CheckedShape& shape : shapes) checked_body(shape);
+}
+
+const std::vector<CommandBuffer>& Schedule::checked_body(const CheckedShape& shape) {
+  const auto found = checks().bodies.find(shape);
+  if (found != checks_->bodies.end()) return found->second;
+  return checks_->bodies.emplace(shape, record_body(pool_, check_pass(shape))).first->second;
+}
+
 const Schedule::Timed& Schedule::timed_check(const CheckKey& key) {
   if (const auto found = checks().timed.find(key); found != checks().timed.end()) return found->second;
   Timed timed;
@@ -248,12 +272,10 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) 
     last_timed_ = &timed_check(key);
     return queue_.submit(tokens, last_timed_->body, last_timed_->end.tail);
   }
-  auto body = checks().bodies.find(key.first);
-  if (body == checks_->bodies.end())
-    body = checks_->bodies.emplace(key.first, record_body(pool_, check_pass(key.first))).first;
+  const std::vector<CommandBuffer>& body = checked_body(key.first);
   auto end = checks_->ends.find(key);
   if (end == checks_->ends.end()) end = checks_->ends.emplace(key, record_check_of(key, nullptr)).first;
-  queue_.submit(tokens, body->second, end->second);
+  queue_.submit(tokens, body, end->second);
 }
 
 Schedule::Picture::Picture(const Pass& session, uint32_t most) : tokens(most), activations(session.model, most) {}

@@ -49,6 +49,9 @@ class Schedule {
   // Submits one pass of exactly `tokens` tokens that are a picture, at most most_pass_tokens(). Nothing may be in
   // flight.
   void submit_picture(uint32_t tokens);
+  // Has the kernels of all passes that check drafts compiled, and records their layers, so that no answer waits for it.
+  // kind: of the tails that they will most likely have.
+  void prepare_checks(Tail::Kind kind);
   // For submit_check with a masked tail: the masks of the pass's tokens, one after the other, mapped. They must be
   // written before, while nothing is in flight.
   std::span<uint32_t> draft_masks();
@@ -113,6 +116,7 @@ class Schedule {
   const Timed& timed_check(const CheckKey& key);
   const CommandBuffer& whole_pass(const Key& key);
   End record_tail_of(const Key& key, Timestamps* timestamps);
+  const std::vector<CommandBuffer>& checked_body(const CheckedShape& shape);
   CommandBuffer record_check_of(const CheckKey& key, Timestamps* timestamps);
   void submit_with_shards(const Key& key, std::span<const CommandBuffer> body, const End& end, size_t pieces);
 

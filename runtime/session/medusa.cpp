@@ -13,6 +13,7 @@ constexpr double kGuessedEach = 0.2;
 
 Medusa::Medusa(Session& of, std::shared_ptr<const ModelFile> file)
     : of_(of), file_(std::move(file)), heads_(std::make_unique<MedusaHeads>(of.model(), *file_)) {
+  of.prepare_guesses(*heads_);
   // As if the shares were probabilities, which they nearly are where the heads were trained on such text.
   for (size_t i = 0; i < chances_.size(); ++i) chances_[i] = ((i == 0 ? 0 : kShareEnds[i - 1]) + kShareEnds[i]) / 2;
 }

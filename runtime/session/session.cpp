@@ -289,6 +289,19 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnTok
   return Generation(*this, max_tokens, ignore_stop_tokens, on_token).run();
 }
 
+void Session::set_drafter(std::unique_ptr<Drafter> drafter) {
+  if (drafter) {
+    model_.weights.need_all_rows("guessing ahead");
+    model_.weights.need_one_softmax("guessing ahead");
+    if (on_device_) on_device_->schedule.prepare_checks(sampling_.tail());
+  }
+  drafter_ = std::move(drafter);
+}
+
+void Session::prepare_guesses(MedusaHeads& heads) {
+  heads.commands(on_device().schedule.last_state(), on_device().step.state);
+}
+
 std::span<const abi::Guess> Session::guess(MedusaHeads& heads) {
   Schedule& schedule = on_device().schedule;
   schedule.submit_commands(heads.commands(schedule.last_state(), on_device().step.state));

@@ -117,13 +117,7 @@ class Session {
   // the same with and without it. With a grammar and a keep-list together nothing is drafted; in the shared passes of a
   // batch, only drafters that guess in batches are used.
   // Throws Error(unsupported) if other devices have rows of the vocabulary table, and for several softmaxes.
-  void set_drafter(std::unique_ptr<Drafter> drafter) {
-    if (drafter) {
-      model_.weights.need_all_rows("guessing ahead");
-      model_.weights.need_one_softmax("guessing ahead");
-    }
-    drafter_ = std::move(drafter);
-  }
+  void set_drafter(std::unique_ptr<Drafter> drafter);
   // Called before every prompt pass but the last, and with done == all before the first token; may be empty.
   void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }
 
@@ -134,6 +128,8 @@ class Session {
   // Guesses of the heads from the state that the last token was chosen from. Call it during a generate(), with no pass
   // in flight.
   std::span<const abi::Guess> guess(MedusaHeads& heads);
+  // Has the kernels of guess() compiled.
+  void prepare_guesses(MedusaHeads& heads);
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).

@@ -167,6 +167,41 @@ TEST_F(TreesTest, AtTheEndOfTheContext) {
     EXPECT_EQ(rest(std::make_unique<Oracle>(want, model->config.vocab, seed)), want);
 }
 
+// Checks of every size, of chains and of trees, need no kernel that a session with a drafter has not.
+TEST_F(TreesTest, NoAnswerWaitsForKernels) {
+  struct Growing : Oracle {  // chains or trees of 1, 2, ..., 7 guesses
+    Growing(const Ids& text, uint32_t vocab, bool trees) : Oracle(text, vocab, 3), trees_(trees) {}
+    DraftTree draft_tree(size_t most) override {
+      const DraftTree tree = Oracle::draft_tree(most).first(std::min(most, size_ % kMostDrafted + 1));
+      ++size_;
+      return {tree.ids, trees_ ? tree.parents : std::span<const uint8_t>()};
+    }
+    bool trees_;
+    size_t size_ = 0;
+  };
+  const std::filesystem::path path = folder_.path() / "m.gguf", heads_path = folder_.path() / "heads.gguf";
+  make_gguf(path, {}, {DType::q8_0, 5, ""});
+  make_medusa(heads_path, 64, 3, {.type = DType::f32, .seed = 9});
+  for (const Sampling& sampling : {greedy(), Sampling{.temperature = 0.8f, .seed = 3}}) {
+    const std::shared_ptr<Device> device = Device::open({}, plan_of);
+    const auto model = load_model(device, path, Format::q8);
+    Session session(*model, 128, {});
+    session.set_sampling(sampling);
+    const Ids text = generate(session, some_ids(11, model->config.vocab), kTokens);
+    session.set_drafter(std::make_unique<Medusa>(session, std::make_shared<const ModelFile>(open_model(heads_path))));
+    session.set_drafter(std::make_unique<Oracle>(text, model->config.vocab, 1));
+    const size_t compiled = device->kernels().size();
+    MedusaHeads heads(*model, open_model(heads_path));
+    EXPECT_EQ(session.guess(heads).size(), 3 * MedusaHeads::kRanks);
+    for (const bool trees : {false, true}) {
+      session.set_drafter(std::make_unique<Growing>(text, model->config.vocab, trees));
+      EXPECT_EQ(generate(session, some_ids(11, model->config.vocab), kTokens), text);
+      EXPECT_GT(session.stats().checks, 7u);
+    }
+    EXPECT_EQ(device->kernels().size(), compiled);
+  }
+}
+
 // Heads guess the same after a tree as after the same tokens without one.
 TEST_F(TreesTest, TheStateAfterATree) {
   struct Asking : Oracle {
