@@ -53,8 +53,8 @@ class Device : public std::enable_shared_from_this<Device> {
 
   std::vector<const Kernel*> kernels();  // all that there are
 
-  // Runs recorded commands in order after everything submitted before, and signals the fence (which must be at rest) at
-  // the end.
+  // Runs recorded commands, none of which is in flight, in order after everything submitted before, and signals the
+  // fence (which must be at rest) at the end.
   void submit(const std::vector<const CommandBuffer*>& commands, class Fence& fence);
 
   // True after a wait timed out: the driver may still use any object, so none of them is destroyed.

@@ -96,9 +96,8 @@ Recorder::Recorder(CommandPool& pool, const std::string& name, Timestamps* times
     : pool_(&pool), device_(pool.device()), timestamps_(timestamps) {
   commands_.handle_ = pool.new_command_buffer();
   device_.set_name(VK_OBJECT_TYPE_COMMAND_BUFFER, reinterpret_cast<uint64_t>(commands_.handle_), name);
-  // Simultaneous use: the next token is submitted while this one runs.
-  const VkCommandBufferBeginInfo info = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
-                                         VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, nullptr};
+  // Without SIMULTANEOUS_USE, for which some drivers copy or patch the commands at each submission.
+  const VkCommandBufferBeginInfo info = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr, 0, nullptr};
   check(device_.vk().vkBeginCommandBuffer(commands_.handle_, &info), "begin a command buffer");
   barrier(kStages, kAll, kStages);
   if (timestamps_) timestamps_->start(commands_.handle_);

@@ -39,10 +39,11 @@ class CommandPool {
   std::vector<VkBufferView> texel_views_;
 };
 
-// Recorded commands, replayable; owned by the pool.
+// Recorded commands, replayable once their last submission has ended; owned by the pool.
 class CommandBuffer {
  public:
   VkCommandBuffer handle() const { return handle_; }
+  bool operator==(const CommandBuffer&) const = default;
 
  private:
   friend class Recorder;

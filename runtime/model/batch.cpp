@@ -28,7 +28,7 @@ Batch::Batch(const Model& model, std::span<const Member> members, Policy policy,
       pool_(model.device),
       queue_(model, policy, std::move(duties)) {
   step_.state.as<abi::StepState>()->context = whole_rows(model, kMostBatchSlots);
-  decode_ = record(activations_, 1);
+  decode_.add(record(activations_, 1));
 }
 
 Batch::~Batch() = default;  // the fences wait before the pool goes: they are declared after it
@@ -94,7 +94,10 @@ void Batch::set_rows(uint32_t rows) {
 void Batch::submit() {
   const auto rows = static_cast<uint32_t>(members_.size());
   set_rows(rows);
-  queue_.submit(rows, decode_.body, decode_.end);
+  const Recorded& pass = decode_.next(
+      queue_.most_in_flight_passes(), [&](const Recorded& one) { return queue_.in_flight(one.end); },
+      [&] { return record(activations_, 1); });
+  queue_.submit(rows, pass.body, pass.end);
 }
 
 uint32_t Batch::most_tokens() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/schedule.h"
+#include "model/turns.h"
 
 namespace weft {
 
@@ -60,7 +61,7 @@ class Batch {
   Buffer member_lists_;  // of abi::BatchMember: of each neighbours_
   std::vector<Neighbours> neighbours_;
   CommandPool pool_;
-  Recorded decode_;
+  Turns<Recorded> decode_;
   std::map<uint32_t, Recorded> checks_;  // by the tokens of a session
   SubmissionQueue queue_;
 };

@@ -87,6 +87,7 @@ void Schedule::set_soft_rows(const View& rows, std::vector<View> deepstack) {
   std::ranges::move(chunk, chunk_.begin());
   timed_.clear();
   last_timed_ = nullptr;
+  whole_.reset();
   if (picture_) picture_->body.clear();
   pass_.soft_rows = rows;
   pass_.deepstack = std::move(deepstack);
@@ -101,7 +102,7 @@ void Schedule::set_adapter(const AdapterUse& adapter) {
                                chunk = record_body(pool_, pass_of(chunk_tokens_));
     decode_ = std::move(decode);
     chunk_ = std::move(chunk);
-    whole_.clear();
+    whole_.reset();
     if (picture_) picture_->body.clear();
   } catch (...) {
     pass_.adapter = before;
@@ -145,23 +146,27 @@ const Schedule::Timed& Schedule::timed(const Key& key) {
 }
 
 const CommandBuffer& Schedule::whole_pass(const Key& key) {
-  CommandBuffer& commands = whole_[key];
-  if (commands.handle()) return commands;
+  if (!whole_) whole_ = std::make_unique<WholePasses>(pass_.model);
+  return whole_->by_key[key].next(
+      queue_.most_in_flight_passes(), [&](const CommandBuffer& one) { return queue_.in_flight(one); },
+      [&] { return record_whole_pass(key); });
+}
+
+CommandBuffer Schedule::record_whole_pass(const Key& key) {
   const Pass pass = pass_of(key.first);
   Recorder dry_run(pool_.device());  // asks for the tail's kernels; those of the layers were asked for
   record_tail(dry_run, pass, {&key.second, 1});
-  Recorder recorder(pool_, "pass");
+  Recorder recorder(whole_->pool, "pass");
   record_embed(recorder, pass);
   for (uint32_t layer = 0; layer < pass.model.config.layers; ++layer) record_layer(recorder, pass, layer);
   record_tail(recorder, pass, {&key.second, 1});
-  return commands = recorder.finish(true);
+  return recorder.finish(true);
 }
 
 void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
   checked_from_.reset();
   const Key key = {tokens, tail};
-  if (!with_times && !shards_ && !pass_.soft_rows.buffer && queue_.takes_whole_passes(tokens))
-    return queue_.submit(tokens, {}, whole_pass(key));
+  if (!with_times && !shards_ && queue_.takes_whole_passes(tokens)) return queue_.submit(tokens, {}, whole_pass(key));
   const size_t pieces = tokens == 1 ? 2 : 1;
   const std::vector<CommandBuffer>* body = tokens == 1 ? &decode_ : &chunk_;
   const End* end = nullptr;

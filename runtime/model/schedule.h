@@ -10,6 +10,7 @@
 
 #include "model/shard_passes.h"
 #include "model/submission_queue.h"
+#include "model/turns.h"
 
 namespace weft {
 
@@ -89,6 +90,11 @@ class Schedule {
     bool tree;
     auto operator<=>(const CheckedShape&) const = default;
   };
+  struct WholePasses {  // in a command buffer each: a GPU does not stop between its layers
+    explicit WholePasses(const Model& model) : pool(model.device) {}
+    CommandPool pool;
+    std::map<Key, Turns<CommandBuffer>> by_key;
+  };
   using CheckKey = std::pair<CheckedShape, Tail>;
   struct Checks {  // passes that check drafts
     explicit Checks(const Pass& session);
@@ -115,6 +121,7 @@ class Schedule {
   const Timed& timed(const Key& key);
   const Timed& timed_check(const CheckKey& key);
   const CommandBuffer& whole_pass(const Key& key);
+  CommandBuffer record_whole_pass(const Key& key);
   End record_tail_of(const Key& key, Timestamps* timestamps);
   const std::vector<CommandBuffer>& checked_body(const CheckedShape& shape);
   CommandBuffer record_check_of(const CheckKey& key, Timestamps* timestamps);
@@ -126,8 +133,7 @@ class Schedule {
   CommandPool pool_;
   std::vector<CommandBuffer> decode_, chunk_;
   std::map<Key, End> tails_;
-  // Passes without soft rows, in a command buffer each: a GPU does not stop between its layers.
-  std::map<Key, CommandBuffer> whole_;
+  std::unique_ptr<WholePasses> whole_;  // made by the first submit() of one
   std::map<Key, Timed> timed_;
   const Timed* last_timed_ = nullptr;
   std::unique_ptr<Checks> checks_;        // made by the first submit_check

@@ -54,7 +54,7 @@ void SubmissionQueue::submit(uint32_t tokens, std::span<const CommandBuffer> bod
     // The first command buffer of a pass is the embedding: number i needs i layers, at most all.
     if (layer_loader_) last = std::min(last - 1, layer_loader_->wait(first)) + 1;
     launch({pass.begin() + static_cast<ptrdiff_t>(first), pass.begin() + static_cast<ptrdiff_t>(last)},
-           {nullptr, last == pass.size(), tokens, body.empty() && tokens > 0 ? parts() : last - first, {}});
+           {nullptr, last == pass.size(), tokens, body.empty() && tokens > 0 ? parts() : last - first, {}, {}});
   }
   if (stream) stream->whole = true;
 }
@@ -68,6 +68,10 @@ bool SubmissionQueue::takes_whole_passes(uint32_t tokens) {
 void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, Submission submission) {
   if (!weights_.stream) pause();
   const bool wait = limited();
+  for (const CommandBuffer* one : commands) {
+    while (in_flight(*one)) retire();
+    submission.commands.push_back(*one);
+  }
   for (const size_t most = polite() ? kPoliteSubmissions : most_; in_flight_.size() >= most;) retire();
   submission.begin = Clock::now();
   device_->submit(commands, *idle_fences_.back());
@@ -80,6 +84,12 @@ void SubmissionQueue::launch(const std::vector<const CommandBuffer*>& commands, 
   if (!wait) return;
   this->wait(in_flight_.back());
   for (Duty* duty : duties_) duty->charge(in_flight_.back().begin, Clock::now());
+}
+
+bool SubmissionQueue::in_flight(const CommandBuffer& commands) const {
+  return std::ranges::any_of(in_flight_, [&](const Submission& one) {
+    return std::ranges::find(one.commands, commands) != one.commands.end();
+  });
 }
 
 void SubmissionQueue::wait(const Submission& submission) {

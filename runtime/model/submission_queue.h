@@ -32,7 +32,8 @@ class SubmissionQueue {
   // Submits a pass of `tokens` tokens after those in flight. body: the embedding and the layers; none: `end` is the
   // whole pass, or, with 0 tokens, other work. pieces: command buffers in one polite submission. Waits while the policy
   // allows no more submissions in flight. While the model's layers are still being loaded, submits the part whose
-  // layers are there, then waits for the next layer; throws if that cannot be loaded.
+  // layers are there, then waits for the next layer; throws if that cannot be loaded. Waits for command buffers that
+  // are still in flight: Vulkan allows no second submission of them.
   void submit(uint32_t tokens, std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces = 1);
   // True if a pass of so many tokens may be a single command buffer: the policy submits whole passes, the plan's bound
   // has room for it, and all layers are on the device.
@@ -41,7 +42,9 @@ class SubmissionQueue {
   // host's work between two does not count.
   uint32_t run_ahead() const { return was_cut_ || polite() ? 0 : run_ahead_; }
   uint32_t count() const { return passes_; }  // passes whose last submission is in flight
-  void wait_oldest();                         // pass
+  uint32_t most_in_flight_passes() const { return run_ahead_ + 1; }
+  bool in_flight(const CommandBuffer& commands) const;  // false only if it has been waited for
+  void wait_oldest();                                   // pass
   void drain();
 
   uint64_t submissions() const { return submissions_; }      // since the beginning
@@ -55,6 +58,7 @@ class SubmissionQueue {
     uint32_t tokens;
     size_t buffers;  // those of a whole pass, if it is one in a single buffer
     Clock::time_point begin;
+    std::vector<CommandBuffer> commands;
   };
   bool polite() const;
   bool limited() const;

@@ -69,9 +69,11 @@ size_t SharedPasses::left() const {
   return left;
 }
 
-void SharedPasses::submit(uint32_t ahead) {
-  while (left() > 0 && batch_.in_flight() <= ahead) {
+// The first passes may tell that others must not run ahead.
+void SharedPasses::submit(bool ahead) {
+  while (left() > 0 && pending_ <= (ahead ? batch_.run_ahead() : 0)) {
     batch_.submit();
+    ++pending_;
     for (Generation* one : running_) one->note_submitted();
   }
 }
@@ -86,7 +88,7 @@ double SharedPasses::sharing(size_t rows, size_t tokens) const {
 
 double SharedPasses::compute(bool ahead) {
   const uint32_t tokens = tokens_worth_checking();
-  const bool idle = batch_.in_flight() == 0;
+  const bool idle = pending_ == 0;
   if (tokens > 1 && idle) {
     if (batch_.prepare_check(tokens)) return check(tokens);
     most_tokens_ = tokens / 2;  // the next smaller of kDraftPasses, or 1: the batch continues without guesses
@@ -94,7 +96,7 @@ double SharedPasses::compute(bool ahead) {
   // Passes ahead would be in the way of a check, and of timing a pass by itself.
   const bool waits = most_tokens_ > 1 && (tokens > 1 || !costs_.one().known());
   const Stopwatch pass(duties_);
-  submit(waits || !ahead ? 0 : batch_.run_ahead());
+  submit(ahead && !waits);
   const double sharing = wait();
   if (idle) costs_.passed(1, pass.seconds());
   return sharing;
@@ -102,7 +104,8 @@ double SharedPasses::compute(bool ahead) {
 
 // Waits for the oldest pass in flight. Returns its tokens for each reading of the weights.
 double SharedPasses::wait() {
-  batch_.wait_oldest();
+  while (batch_.in_flight() >= pending_) batch_.wait_oldest();
+  --pending_;
   std::ranges::fill(appended_, 1u);
   return sharing(running_.size(), running_.size());
 }

@@ -47,7 +47,7 @@ class SharedPasses {
   // Receives what the passes in flight have brought, and submits none.
   template <class Receive>
   void catch_up(const Receive& receive) {
-    while (batch_.in_flight() > 0) deliver(wait(), receive);
+    while (pending_ > 0) deliver(wait(), receive);
   }
   void close() { closed_ = true; }
   bool closed() const { return closed_; }
@@ -65,7 +65,7 @@ class SharedPasses {
   double compute(bool ahead);
   double wait();
   double check(uint32_t tokens);
-  void submit(uint32_t ahead);
+  void submit(bool ahead);
   uint32_t tokens_worth_checking();
   size_t left() const;
   double sharing(size_t rows, size_t tokens) const;
@@ -77,6 +77,7 @@ class SharedPasses {
   uint32_t most_tokens_;                           // of a session in a pass that checks guesses; 1: nothing is guessed
   std::vector<std::span<const uint32_t>> drafts_;  // by session: what may come next
   std::vector<uint32_t> appended_;                 // by session: tokens of the last pass
+  uint32_t pending_ = 0;                           // passes of a token a session that were submitted and not received
   bool closed_ = false;
 };
 

@@ -1,12 +1,15 @@
 // The scheduling policies give the same tokens; how they submit differs.
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "model/submission_bound.h"
+#include "model/turns.h"
 #include "session/batch.h"
 #include "support/model_test.h"
 #include "support/source_folder.h"
@@ -39,13 +42,59 @@ TEST_F(PolicyTest, PoliteGivesTheSameTokensInSmallPieces) {
   for (Session* one : {&fast, &polite}) one->set_sampling(sampling);
   EXPECT_EQ(generate(polite, ids(70), kTokens), generate(fast, ids(70), kTokens));
   // A pass has the embedding, five layers and what follows: seven pieces of a prompt's chunk, four of a token.
-  EXPECT_EQ(fast.queue().submissions(), 2 + kTokens - 1);
-  EXPECT_EQ(polite.queue().submissions(), 2 * 7 + (kTokens - 1) * 4);
+  const uint32_t chunk = model_->device->plan().chunk_tokens, chunks = (70 + chunk - 1) / chunk;
+  EXPECT_EQ(fast.queue().submissions(), chunks + kTokens - 1);
+  EXPECT_EQ(polite.queue().submissions(), chunks * 7 + (kTokens - 1) * 4);
   EXPECT_EQ(fast.queue().most_in_flight(), model_->device->plan().run_ahead + 1);
   EXPECT_EQ(polite.queue().most_in_flight(), 2u);
   EXPECT_EQ(polite.score(ids(100)), fast.score(ids(100)));
   EXPECT_EQ(polite.logits(), fast.logits());
   EXPECT_EQ(polite.queue().most_in_flight(), 2u);
+}
+
+// The validation layer reports a command buffer that is submitted while it is in flight.
+TEST_F(PolicyTest, ACommandBufferInFlightIsWaitedFor) {
+  CommandPool pool(model_->device);
+  const Buffer data(model_->device, "data", 1 << 20, Memory::device);
+  const auto record = [&] {
+    Recorder recorder(pool, "fill");
+    recorder.fill(data, 0);
+    return recorder.finish();
+  };
+  const CommandBuffer one = record(), other = record();
+  SubmissionQueue queue(*model_, Policy::throughput);
+  EXPECT_FALSE(queue.in_flight(one));
+  for (int i = 0; i < 3; ++i) queue.submit(0, {}, one);
+  EXPECT_EQ(queue.most_in_flight(), 1u);
+  queue.submit(0, {}, other);
+  EXPECT_EQ(queue.most_in_flight(), 2u);
+  EXPECT_TRUE(queue.in_flight(one) && queue.in_flight(other));
+  queue.submit(0, {}, one);  // the oldest submission is waited for, the other one is not
+  EXPECT_TRUE(queue.in_flight(one) && queue.in_flight(other));
+  queue.drain();
+  EXPECT_FALSE(queue.in_flight(one) || queue.in_flight(other));
+}
+
+TEST(TurnsTest, ARecordingThatIsBusyLeavesItsTurnToANewOne) {
+  Turns<int> turns;
+  std::vector<int> busy;
+  int made = 0;
+  const auto next = [&] {
+    return turns.next(
+        3, [&](int one) { return std::ranges::find(busy, one) != busy.end(); }, [&] { return ++made; });
+  };
+  EXPECT_EQ(next(), 1);
+  EXPECT_EQ(next(), 1);
+  busy = {1};
+  EXPECT_EQ(next(), 2);
+  busy = {1, 2};
+  EXPECT_EQ(next(), 3);
+  busy = {1, 2, 3};
+  EXPECT_EQ(next(), 1) << "the oldest, if there are as many as there may be";
+  busy = {3, 1};
+  EXPECT_EQ(next(), 2);
+  EXPECT_EQ(next(), 3);
+  EXPECT_EQ(made, 3);
 }
 
 // The time of a submission is bounded by measurement: first a command buffer each, then what fits.
@@ -77,6 +126,18 @@ TEST_F(PolicyTest, ABoundOnASubmissionsTimeChangesNoTokens) {
       if (milliseconds == 1) continue;
       EXPECT_LT(submissions, 4 * 7 + kTokens);
     }
+    // A batch does not run ahead of passes that are cut.
+    std::vector<std::vector<uint32_t>> got(2);
+    std::deque<Session> sessions;
+    std::vector<BatchEntry> entries;
+    for (std::vector<uint32_t>& tokens : got) {
+      Session& session = sessions.emplace_back(*model, 256, std::vector<uint32_t>{});
+      session.set_sampling(greedy());
+      session.prompt(ids(150));
+      entries.push_back({session, kTokens, true, [&](uint32_t id) { return tokens.push_back(id), true; }});
+    }
+    generate_batch(entries);
+    EXPECT_EQ(got, std::vector(2, want));
   }
 }
 

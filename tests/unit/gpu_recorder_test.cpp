@@ -76,7 +76,8 @@ TEST_F(RecorderTest, BarriersNameWhatTheyOrder) {
   EXPECT_EQ(recorder.barriers() - first, 3u) << "the copy that read it is before the barrier";
 }
 
-// y += x twenty times in one command buffer, which then runs fifty times over, several times in flight at once.
+// y += x ten times in each of four command buffers, which run twenty-five times each: two of them in a submission,
+// two submissions in flight.
 TEST_F(RecorderTest, ReplaysInOrder) {
   for (const bool plain : {false, true}) {
     const auto device = open_device({.plain = plain});
@@ -91,14 +92,17 @@ TEST_F(RecorderTest, ReplaysInOrder) {
     const Buffer y = upload(device, "y", std::vector<float>(stride_of(size)));
     const Buffer copy(device, "copy", y.bytes(), Memory::readback);
     CommandPool pool(device);
-    Recorder recorder(pool, "twenty");
-    for (int i = 0; i < 20; ++i) ops::matmul(recorder, identity.matrix, state, x, y, 1, ops::Output::add);
-    recorder.copy(y, copy);
-    const CommandBuffer commands = recorder.finish(true);
+    std::vector<CommandBuffer> all;
+    for (int recording = 0; recording < 4; ++recording) {
+      Recorder recorder(pool, "ten");
+      for (int i = 0; i < 10; ++i) ops::matmul(recorder, identity.matrix, state, x, y, 1, ops::Output::add);
+      recorder.copy(y, copy);
+      all.push_back(recorder.finish(true));
+    }
     Fence fences[2] = {Fence(device), Fence(device)};
-    for (int i = 0; i < 25; ++i) {
+    for (int i = 0; i < 50; ++i) {
       fences[i % 2].wait();
-      device->submit({&commands, &commands}, fences[i % 2]);
+      device->submit({&all[i % 2 * 2], &all[i % 2 * 2 + 1]}, fences[i % 2]);
     }
     fences[0].wait();
     fences[1].wait();
