@@ -128,7 +128,7 @@ class Pack:
         call("aapt2", "compile", "--dir", DEMO / "res", "-o", self.output / "resources.zip")
         text = self.output / "AndroidManifest.xml"
         text.write_text(manifest(DEMO / "AndroidManifest.xml", "weft.demo").replace("<application", '<application android:extractNativeLibs="false"'))
-        call("aapt2", "link", "-I", self.android, "--manifest", text, "--java", self.output / "generated", "--version-code", 1, "--version-name", "0.1.0",
+        call("aapt2", "link", "-I", self.android, "--manifest", text, "--java", self.output / "generated", "--version-code", 1, "--version-name", "0.2.0",
              "-o", self.base, self.output / "resources.zip")
         compile_java(self.demo, [self.weft, self.android], self.output / "generated/weft/demo/R.java", *(DEMO / "java/weft/demo").glob("*.java"))
 

@@ -52,7 +52,7 @@ struct Job::State {
   bool abandoned = false;  // its request is gone
   const std::chrono::steady_clock::time_point arrival = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point begin_time, last_token;
-  weft_generate_options options = {};
+  weft_generate_options options = weft_generate_options_default();
 
   std::size_t computed_tokens() const { return weft_session_computed_tokens(slot->session->get()); }
 

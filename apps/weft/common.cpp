@@ -50,7 +50,7 @@ weft_session_options session_options(const ModelArgs& args, std::uint32_t contex
   // The values of --kv-k alone are f16, not of the type of keys.
   const std::string keys = args.kv_k.empty() ? args.kv : args.kv_k;
   const std::string values = !args.kv_v.empty() ? args.kv_v : !args.kv.empty() ? args.kv : "f16";
-  return {context, parse_type(keys), parse_policy(args.policy), parse_type(values)};
+  return api::session_options(context, parse_type(keys), parse_policy(args.policy), parse_type(values));
 }
 
 CLI::Validator type_name() {

@@ -82,7 +82,8 @@ void fit(const DevicesArgs& args) {
   weft_probe_report report = {};
   char* text = nullptr;
   api::detail::check([&](weft_error* error) {
-    return weft_probe(model_path(args.model.model).c_str(), 0, &options, &session, &report, &text, error);
+    return weft_probe(model_path(args.model.model).c_str(), 0, &options, &session, &report, sizeof report, &text,
+                      error);
   });
   const Json probe = Json::parse(api::detail::take(text));
   if (args.json) return print_json(probe);
@@ -115,8 +116,9 @@ void report(const Json& list) {
     options.device = index.c_str();
     weft_probe_report result = {};
     char* text = nullptr;
-    api::detail::check(
-        [&](weft_error* error) { return weft_probe(nullptr, 0, &options, nullptr, &result, &text, error); });
+    api::detail::check([&](weft_error* error) {
+      return weft_probe(nullptr, 0, &options, nullptr, &result, sizeof result, &text, error);
+    });
     const Json probe = Json::parse(api::detail::take(text));
     Json entry = probe.value("device", device);
     if (probe.contains("error")) entry["error"] = probe.at("error");

@@ -84,7 +84,7 @@ void collect(const api::Model& model, api::Session& session, std::uint32_t conte
     const auto first = ids.begin() + static_cast<std::ptrdiff_t>(start);
     window.insert(window.end(), first, first + static_cast<std::ptrdiff_t>(std::min(room, ids.size() - start)));
     session.prompt(window);
-    weft_lens_options options = {};
+    weft_lens_options options = weft_lens_options_default();
     options.first = static_cast<std::uint32_t>(bos.size());
     options.without_logits = 1;
     session.lens(

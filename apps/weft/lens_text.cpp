@@ -93,7 +93,12 @@ LensText read_lens(const api::Model& model, api::Session& session, std::uint32_t
     cells[row.layer] = make_cell(logprobs, last, next < text.ids.size() ? text.ids[next] : WEFT_NO_TOKEN);
     return true;
   };
-  session.lens(add, {first, count, layers.data(), layers.size(), 0});
+  weft_lens_options options = weft_lens_options_default();
+  options.first = first;
+  options.count = count;
+  options.layers = layers.data();
+  options.layer_count = layers.size();
+  session.lens(add, options);
   return text;
 }
 

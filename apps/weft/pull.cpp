@@ -161,11 +161,11 @@ void remove(const std::vector<std::string>& names) {
 // {"fits", "needed_bytes"} of a kept model, as `weft devices -m` computes them; null: they are not known.
 Json fit_of(const KeptModel& model) {
   weft_model_options options = weft_model_options_default();
-  const weft_session_options session = {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
   weft_probe_report report = {};
   char* text = nullptr;
   weft_error error = {};
-  if (weft_probe(model.path.c_str(), 0, &options, &session, &report, &text, &error) != WEFT_OK) return nullptr;
+  if (weft_probe(model.path.c_str(), 0, &options, nullptr, &report, sizeof report, &text, &error) != WEFT_OK)
+    return nullptr;
   const Json probe = Json::parse(api::detail::take(text));
   if (report.device != WEFT_OK || report.model != WEFT_OK) return nullptr;
   return {{"fits", probe.at("fits")}, {"needed_bytes", probe.at("needed_bytes")}};

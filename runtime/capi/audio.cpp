@@ -10,6 +10,8 @@
 using namespace weft;
 using namespace weft::capi;
 
+WEFT_STRUCT(weft_listen_options, user);
+
 static_assert(WEFT_SAMPLES_PER_SECOND == kSampleRate);
 
 struct weft_listener : DeviceUser {
@@ -59,11 +61,12 @@ weft_status hear(weft_listener* listener, weft_error* error, const Work& work) {
   });
 }
 
-void begin(weft_listener* listener, const weft_listen_options* options) {
-  require(options && options->callback, "options", "there is no callback");
-  listener->options = *options;
+void begin(weft_listener* listener, const weft_listen_options* given) {
+  const weft_listen_options options = read_struct(given);
+  require(options.callback, "options", "there is no callback");
+  listener->options = options;
   listener->ended = false;
-  listener->reader.begin(wanted_by(*options));
+  listener->reader.begin(wanted_by(options));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ weft_status weft_session_create_group(const weft_model* model, const weft_sessio
   return guard(error, [&] {
     require(model && sessions, "model or sessions", "it is NULL");
     require(count >= 1 && count <= kMostBatchSlots, "count", "a group has 1 to WEFT_MAX_BATCH sessions");
-    const SessionSettings settings = settings_of(model->model.config, options);
+    const SessionSettings settings = settings_of(model->model.config, read_struct(options));
     const auto lock = lock_users(*model);
     need_weights(*model);
     const auto group = std::make_shared<StateGroup>(static_cast<uint32_t>(count));
@@ -58,7 +58,7 @@ weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_
   return guard(error, [&] {
     require(batch && session && options, "batch, session or options", "it is NULL");
     const InUse use(batch, "batch");
-    batch->members.emplace_back(session, *options);
+    batch->members.emplace_back(session, read_struct(options));
     const weft_generate_options& kept = batch->members.back().options;
     try {
       refuse_reasoning(*session);

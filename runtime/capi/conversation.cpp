@@ -52,10 +52,12 @@ void need_utf8(std::string_view text, const char* argument) {
 class Listener {
  public:
   Listener(weft_session& session, const weft_generate_options& options) : session_(session), options_(options) {
-    wrapped_ = {options.max_tokens, options.ignore_stop_tokens, on_token, this};
+    wrapped_ = options;
+    wrapped_.callback = on_token;
+    wrapped_.user = this;
     if (!session.reasoning) return;
     reasoning_ = session.reasoning->options();
-    session.reasoning->set({on_reasoning, this, reasoning_.max_tokens});
+    session.reasoning->set({sizeof reasoning_, reasoning_.max_tokens, on_reasoning, this});
   }
   ~Listener() {
     if (session_.reasoning) session_.reasoning->set(reasoning_);
@@ -403,7 +405,7 @@ static weft_status generate_with(weft_conversation* conversation, const weft_gen
     conversation->busy = true;
     const auto done = [](weft_conversation* of) { of->busy = false; };
     const std::unique_ptr<weft_conversation, decltype(done)> guard(conversation, done);
-    const weft_stop ended = work(*options);
+    const weft_stop ended = work(read_struct(options));
     if (stop) *stop = ended;
   });
 }

@@ -9,6 +9,9 @@
 
 using namespace weft;
 using namespace weft::capi;
+
+WEFT_STRUCT(weft_convert_options, user);
+
 static JsonValue report_json(const std::vector<ConvertedTensor>& tensors) {
   std::vector<Retyped> entries;
   JsonValue list = JsonValue::array();
@@ -46,15 +49,11 @@ const char* weft_file_type_name(weft_file_type type) {
   return found ? info(*found).name : nullptr;
 }
 
-weft_convert_options weft_convert_options_default(void) {
-  return {WEFT_FILE_TYPE_Q8_0, WEFT_FILE_TYPE_DEFAULT, 0, nullptr, nullptr, nullptr};
-}
-
 weft_status weft_convert(const char* in, const char* out, const weft_convert_options* options, char** report_text,
                          weft_error* error) {
   return guard(error, [&] {
     require(in && out, "in or out", "it is NULL");
-    const weft_convert_options chosen = options ? *options : weft_convert_options_default();
+    const weft_convert_options chosen = read_struct(options);
     ConvertOptions wanted = {.type = need_file_type(chosen.type, "type"), .replace = chosen.replace != 0};
     if (chosen.vocab_type != WEFT_FILE_TYPE_DEFAULT)
       wanted.vocab_type = need_file_type(chosen.vocab_type, "vocab_type");

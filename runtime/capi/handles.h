@@ -100,8 +100,8 @@ struct SessionSettings {
   ops::CacheFormat cache;
   Policy policy;
 };
-// options may be nullptr. Throws Error(invalid_argument) for one out of its range.
-SessionSettings settings_of(const Config& config, const weft_session_options* options);
+// Throws Error(invalid_argument) for an option out of its range.
+SessionSettings settings_of(const Config& config, const weft_session_options& options);
 
 // A process that was forked has no threads of the driver's: a call would wait for them for ever.
 inline bool is_inherited(const weft_model& model) { return model.process != ::getpid(); }

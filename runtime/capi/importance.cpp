@@ -16,6 +16,8 @@
 using namespace weft;
 using namespace weft::capi;
 
+WEFT_STRUCT(weft_importance_options, user);
+
 static constexpr uint32_t kPartTokens = 512;
 
 // Tokens of a part, at most: a context has room for one more.
@@ -44,13 +46,11 @@ static std::vector<std::vector<uint32_t>> parts_of(const weft_model& model, cons
   return parts;
 }
 
-weft_importance_options weft_importance_options_default(void) { return {nullptr, 0, 0, nullptr, nullptr}; }
-
 weft_status weft_measure_importance(const weft_model* model, const char* text, const weft_importance_options* options,
                                     const char* out, uint64_t* tokens, weft_error* error) {
   return guard(error, [&] {
     require(model && text && out, "model, text or out", "it is NULL");
-    const weft_importance_options chosen = options ? *options : weft_importance_options_default();
+    const weft_importance_options chosen = read_struct(options);
     const uint32_t part_tokens = chosen.part_tokens == 0 ? kPartTokens : chosen.part_tokens;
     require(part_tokens >= 2, "part_tokens", "it is 1, a part has 2 tokens or more");
     std::error_code ignored;

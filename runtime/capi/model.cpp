@@ -42,7 +42,10 @@ void copy_ids(const std::vector<uint32_t>& from, uint32_t* ids, size_t capacity,
 
 using namespace weft::capi;
 
-const char* weft_version(void) { return "0.1.0"; }
+#define WEFT_TEXT_OF(number) #number
+#define WEFT_VERSION_TEXT(major, minor, patch) WEFT_TEXT_OF(major) "." WEFT_TEXT_OF(minor) "." WEFT_TEXT_OF(patch)
+
+const char* weft_version(void) { return WEFT_VERSION_TEXT(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH); }
 
 weft_status weft_set_cache_folder(const char* folder, weft_error* error) {
   return guard(error, [&] {
@@ -64,10 +67,6 @@ const char* weft_status_name(weft_status status) {
 void weft_string_free(char* text) { std::free(text); }
 
 // ---- models ----
-
-weft_model_options weft_model_options_default(void) {
-  return {nullptr, WEFT_TYPE_FILE, nullptr, nullptr, 0, 0, WEFT_TYPE_FILE};
-}
 
 DeviceFormats capi::formats_of(const weft_model_options& options) {
   DeviceFormats formats;
@@ -166,7 +165,8 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
   auto [file, config, tokenizer] = capi::describe(open());
   const std::string place = file->path.string();
   std::string& selector = from.devices.names.front();  // for a recovery too, whose device the old weights still fill
-  selector = selector_for(selector, fits_model(*file, config, options, settings_of(config, nullptr), 0));
+  selector = selector_for(selector,
+                          fits_model(*file, config, options, settings_of(config, weft_session_options_default()), 0));
   std::shared_ptr<Device> device = from.open();
   from.formats.split = from.split(device);  // before the device is filled
   const auto progress = [&](float done) {
@@ -223,7 +223,7 @@ weft_status weft_model_load(const char* path, const weft_model_options* options,
     require(model, "model", "it is NULL");
     const std::filesystem::path chosen = model_path(path);
     const auto open = [](const std::filesystem::path& place) { return [place] { return open_model(place); }; };
-    *model = load(open(chosen), open(absolute(chosen)), options ? *options : weft_model_options_default()).release();
+    *model = load(open(chosen), open(absolute(chosen)), read_struct(options)).release();
   });
 }
 
@@ -238,7 +238,7 @@ weft_status weft_model_load_fd(int descriptor, uint64_t offset, uint64_t length,
       delete kept;
     });
     const auto again = [own, offset, length] { return open_model(MappedFile(*own, offset, length)); };
-    *model = load(open, again, options ? *options : weft_model_options_default()).release();
+    *model = load(open, again, read_struct(options)).release();
   });
 }
 
@@ -249,7 +249,7 @@ weft_status weft_model_load_memory(const void* bytes, size_t length, const weft_
     const auto open = [all = std::span(static_cast<const std::byte*>(bytes), length)] {
       return open_model(MappedFile(all));
     };
-    *model = load(open, open, options ? *options : weft_model_options_default()).release();
+    *model = load(open, open, read_struct(options)).release();
   });
 }
 
@@ -257,7 +257,7 @@ void weft_model_free(weft_model* model) {
   if (model) release(model);
 }
 
-weft_model_info weft_model_get_info(const weft_model* model) {
+static weft_model_info info_of(const weft_model* model) {
   weft_model_info info = {};
   info.family = info.type = info.device = info.driver = "";
   if (!model || is_inherited(*model)) return info;
@@ -289,13 +289,17 @@ weft_model_info weft_model_get_info(const weft_model* model) {
   return info;
 }
 
+void weft_model_get_info(const weft_model* model, weft_model_info* info, size_t size) {
+  write_struct(info_of(model), info, size);
+}
+
 weft_status weft_model_describe(const weft_model* model, char** out, weft_error* error) {
   return guard(error, [&] {
     require(model && out, "model or json", "it is NULL");
     const auto lock = lock_users(*model);
     need_weights(*model);
     model->model.weights.wait();
-    const weft_model_info info = weft_model_get_info(model);
+    const weft_model_info info = info_of(model);
     const Weights& weights = model->model.weights;
     const Weights* const encoder = weights.encoder ? &weights.encoder->weights : nullptr;
     JsonValue description = {{"family", info.family},

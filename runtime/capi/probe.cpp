@@ -117,7 +117,7 @@ struct Prober {
   const weft_model_options options;
   const char* const path;
   const uint64_t bytes;  // besides the model
-  const weft_session_options* const session;
+  const weft_session_options session;
   weft_probe_report report = {};
   std::vector<uint64_t> room = {}, pieces = {};  // of the device; of the model
   uint64_t session_bytes = 0;
@@ -214,19 +214,20 @@ struct Prober {
 }  // namespace
 
 weft_status weft_probe(const char* path, uint64_t bytes, const weft_model_options* options,
-                       const weft_session_options* session, weft_probe_report* report, char** out, weft_error* error) {
+                       const weft_session_options* session, weft_probe_report* report, size_t report_size, char** out,
+                       weft_error* error) {
   return guard(error, [&] {
     require(report, "report", "it is NULL");
-    Prober prober = {options ? *options : weft_model_options_default(), path, bytes, session};
+    Prober prober = {read_struct(options), path, bytes, read_struct(session)};
     formats_of(prober.options);
     Config largest;
     largest.context = UINT32_MAX;
-    settings_of(largest, session);
+    settings_of(largest, prober.session);
     prober.probe_device();
     prober.report.needed_bytes = bytes;
     if (path) prober.probe_model();
     prober.judge();
     if (out) *out = json_text(prober.text);
-    *report = prober.report;
+    write_struct(prober.report, report, report_size);
   });
 }

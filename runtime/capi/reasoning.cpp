@@ -9,6 +9,8 @@
 using namespace weft;
 using namespace weft::capi;
 
+WEFT_STRUCT(weft_reasoning_options, user);
+
 namespace {
 
 bool is_mark(std::string_view name) {
@@ -92,10 +94,11 @@ weft_status weft_session_set_reasoning(weft_session* session, const weft_reasoni
   return guard(error, [&] {
     require(session, "session", "it is NULL");
     const InUse use(session);
-    if (options && session->reasoning) return session->reasoning->set(*options);  // an answer may go on
+    const weft_reasoning_options chosen = read_struct(options);
+    if (options && session->reasoning) return session->reasoning->set(chosen);  // an answer may go on
     set_grammar_aside(*session, false);
     session->reasoning.reset();
-    if (options) session->reasoning = std::make_unique<Reasoning>(session->model->tokenizer, *options);
+    if (options) session->reasoning = std::make_unique<Reasoning>(session->model->tokenizer, chosen);
   });
 }
 

@@ -17,6 +17,8 @@
 using namespace weft;
 using namespace weft::capi;
 
+WEFT_STRUCT(weft_lens_options, layer_count);
+
 capi::InUse::InUse(DeviceUser* user, const char* what) : user_(user) {
   need_own(*user->model);
   const auto taken = [&] {  // by a recovery, perhaps, which takes all users for a while and holds this lock
@@ -51,21 +53,17 @@ static void with_recovery(weft_session& session, const Work& work) {
 
 static constexpr uint32_t kDefaultContext = 4096;
 
-weft_session_options weft_session_options_default(void) {
-  return {0, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT, WEFT_TYPE_FILE};
-}
-
-SessionSettings capi::settings_of(const Config& config, const weft_session_options* options) {
+SessionSettings capi::settings_of(const Config& config, const weft_session_options& options) {
   const auto type_of = [](weft_type type, Format otherwise, const char* option) {
     return type == WEFT_TYPE_FILE ? otherwise : format_of(type, option);
   };
-  const Format keys = type_of(options ? options->kv : WEFT_TYPE_FILE, Format::f16, "kv");
-  const Format values = type_of(options ? options->kv_values : WEFT_TYPE_FILE, keys, "kv_values");
-  const weft_policy policy = options ? options->policy : WEFT_POLICY_THROUGHPUT;
+  const Format keys = type_of(options.kv, Format::f16, "kv");
+  const Format values = type_of(options.kv_values, keys, "kv_values");
+  const weft_policy policy = options.policy;
   if (policy != WEFT_POLICY_THROUGHPUT && policy != WEFT_POLICY_POLITE)
     throw Error(Code::invalid_argument, "it is " + std::to_string(policy) + ", no way to schedule", "policy");
   const uint32_t most = config.context;
-  const uint32_t asked = options ? options->context : 0;
+  const uint32_t asked = options.context;
   if (asked > most)
     throw Error(Code::invalid_argument,
                 "it is " + std::to_string(asked) + " tokens, the model was made for " + std::to_string(most),
@@ -79,7 +77,7 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
                                 weft_error* error) {
   return guard(error, [&] {
     require(model && session, "model or session", "it is NULL");
-    const SessionSettings settings = settings_of(model->model.config, options);
+    const SessionSettings settings = settings_of(model->model.config, read_struct(options));
     const auto lock = lock_users(*model);
     need_weights(*model);
     *session = new weft_session(model, settings.context, settings.cache, settings.policy);
@@ -88,19 +86,13 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
 
 void weft_session_free(weft_session* session) { destroy(session); }
 
-weft_sampling weft_sampling_default(void) {
-  const Sampling s;
-  return {s.temperature,       s.top_k,    s.top_p, s.min_p, s.repeat_penalty, s.seed, s.presence_penalty,
-          s.frequency_penalty, s.typical_p};
-}
-
 weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error) {
   return guard(error, [&] {
     require(session && sampling, "session or sampling", "it is NULL");
     const InUse use(session);
-    session->session.set_sampling({sampling->temperature, sampling->top_k, sampling->top_p, sampling->min_p,
-                                   sampling->repeat_penalty, sampling->seed, sampling->presence_penalty,
-                                   sampling->frequency_penalty, sampling->typical_p});
+    const weft_sampling s = read_struct(sampling);
+    session->session.set_sampling({s.temperature, s.top_k, s.top_p, s.min_p, s.repeat_penalty, s.seed,
+                                   s.presence_penalty, s.frequency_penalty, s.typical_p});
   });
 }
 
@@ -253,7 +245,7 @@ weft_status weft_session_generate(weft_session* session, const weft_generate_opt
   return guard(error, [&] {
     require(session && options, "session or options", "it is NULL");
     const InUse use(session);
-    const weft_stop ended = generate_answer(*session, *options);
+    const weft_stop ended = generate_answer(*session, read_struct(options));
     if (stop) *stop = ended;
   });
 }
@@ -262,16 +254,21 @@ weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_er
   return guard(error, [&] {
     require(entries || count == 0, "entries", "it is NULL");
     std::vector<BatchEntry> list;
+    std::vector<weft_generate_options> all;
+    for (const weft_batch_entry& entry : std::span(entries, count)) {
+      require(entry.options, "options", "it is NULL");
+      all.push_back(read_struct(entry.options));
+    }
     std::map<weft_session*, InUse> uses;  // one that is given twice is refused by generate_batch
-    for (weft_batch_entry& entry : std::span(entries, count)) {
-      require(entry.session, "session", "it is NULL");
-      if (!uses.contains(entry.session)) uses.try_emplace(entry.session, entry.session);
-      refuse_reasoning(*entry.session);
-      list.push_back({entry.session->session, entry.options.max_tokens, entry.options.ignore_stop_tokens != 0,
-                      teller(*entry.session, entry.options)});
+    for (size_t i = 0; i < count; ++i) {
+      weft_session* const session = entries[i].session;
+      require(session, "session", "it is NULL");
+      if (!uses.contains(session)) uses.try_emplace(session, session);
+      refuse_reasoning(*session);
+      list.push_back({session->session, all[i].max_tokens, all[i].ignore_stop_tokens != 0, teller(*session, all[i])});
     }
     const std::vector<Stop> stops = generate_batch(list);
-    for (size_t i = 0; i < count; ++i) entries[i].stop = end(*entries[i].session, entries[i].options, stops[i]);
+    for (size_t i = 0; i < count; ++i) entries[i].stop = end(*entries[i].session, all[i], stops[i]);
   });
 }
 
@@ -368,7 +365,7 @@ weft_status weft_session_lens(weft_session* session, const weft_lens_options* op
   return guard(error, [&] {
     require(session && callback, "session or callback", "it is NULL");
     const InUse use(session);
-    const LensRange range = lens_range(*session, options ? *options : weft_lens_options{});
+    const LensRange range = lens_range(*session, read_struct(options));
     uint64_t told = 0;
     with_recovery(*session, [&] {
       uint64_t row_number = 0;
@@ -522,11 +519,10 @@ static void fill_stages(const SessionStats& from, weft_stats& stats) {
   }
 }
 
-weft_stats weft_session_get_stats(const weft_session* session) {
+static weft_stats stats_of(const weft_session& session) {
   weft_stats stats = {};
-  if (!session) return stats;
-  const SessionStats& from = session->session.stats();
-  stats.context_used = static_cast<uint32_t>(session->session.ids().size());
+  const SessionStats& from = session.session.stats();
+  stats.context_used = static_cast<uint32_t>(session.session.ids().size());
   stats.prompt_tokens = from.prompt_tokens;
   stats.reused_tokens = from.reused_tokens;
   stats.decoded_tokens = from.decoded_tokens;
@@ -535,14 +531,18 @@ weft_stats weft_session_get_stats(const weft_session* session) {
   stats.decode_cpu_seconds = from.decode_cpu_seconds;
   stats.first_token_seconds = from.first_token_seconds;
   stats.readback_bytes = from.readback_bytes;
-  stats.kv_bytes = session->session.kv_bytes();
-  stats.scratch_bytes = session->session.scratch_bytes();
+  stats.kv_bytes = session.session.kv_bytes();
+  stats.scratch_bytes = session.session.scratch_bytes();
   stats.head_tokens = from.head_tokens;
   stats.head_rows = from.head_rows;
   stats.head_bytes = static_cast<uint64_t>(from.head_bytes);
   stats.head_refined = from.head_refined;
   if (from.decode_seconds > 0) stats.read_gigabytes_per_second = from.decode_bytes / from.decode_seconds * 1e-9;
-  stats.device_read_gigabytes_per_second = session->model->bandwidth * 1e-9;
+  stats.device_read_gigabytes_per_second = session.model->bandwidth * 1e-9;
   guard(nullptr, [&] { fill_stages(from, stats); });
   return stats;
+}
+
+void weft_session_get_stats(const weft_session* session, weft_stats* stats, size_t size) {
+  write_struct(session ? stats_of(*session) : weft_stats{}, stats, size);
 }

@@ -91,8 +91,11 @@ weft_status weft_session_set_medusa(weft_session* session, const char* path, wef
   });
 }
 
-weft_speculation_stats weft_session_get_speculation_stats(const weft_session* session) {
-  if (!session) return {};
-  const SessionStats& stats = session->session.stats();
-  return {stats.checks, stats.drafted_tokens, stats.accepted_tokens};
+void weft_session_get_speculation_stats(const weft_session* session, weft_speculation_stats* stats, size_t size) {
+  weft_speculation_stats sums = {};
+  if (session) {
+    const SessionStats& from = session->session.stats();
+    sums = {from.checks, from.drafted_tokens, from.accepted_tokens};
+  }
+  write_struct(sums, stats, size);
 }

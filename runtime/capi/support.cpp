@@ -1,6 +1,7 @@
 #include "capi/support.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -120,6 +121,25 @@ Format format_of(weft_type type, const char* argument) {
   }
   throw Error(Code::invalid_argument, "it is " + std::to_string(type) + ", no type of numbers", argument,
               "WEFT_TYPE_F16, WEFT_TYPE_Q8 or WEFT_TYPE_Q4");
+}
+
+void read_struct(void* copy, size_t known, const void* given, size_t first, const char* name) {
+  constexpr size_t kMost = 4096;  // more is no size but what happened to be in the caller's memory
+  size_t size = 0;
+  std::memcpy(&size, given, sizeof size);
+  if (size < first || size > kMost)
+    throw Error(Code::invalid_argument,
+                std::string(name) + ".size is " + std::to_string(size) + ", expected " + std::to_string(first) +
+                    " to " + std::to_string(kMost),
+                name, std::string("begin with ") + name + "_default()");
+  const auto* const bytes = static_cast<const std::byte*>(given);
+  if (std::any_of(bytes + std::min(size, known), bytes + size, [](std::byte one) { return one != std::byte{0}; }))
+    throw Error(Code::invalid_argument,
+                std::string(name) + " has " + std::to_string(size) + " bytes, and a value that is not 0 after the " +
+                    std::to_string(known) + " that this library knows",
+                name, "the program's header is newer than the library: leave what is new at 0");
+  std::memcpy(copy, given, std::min(size, known));
+  std::memcpy(copy, &known, sizeof known);
 }
 
 char* copy_string(const std::string& text) {

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "device_model.h"
+#include "support/capi_options.h"
 
 namespace weft::test {
 namespace {
@@ -133,8 +134,9 @@ void Machine::step() {
 }
 
 void Machine::create(Slot& slot) {
-  const weft_session_options options = {program_.ended() ? kFuzzContext : program_.number(),
-                                        program_.choice<weft_type>(4), program_.choice<weft_policy>(2)};
+  const weft_session_options options =
+      test::session_options(program_.ended() ? kFuzzContext : program_.number(), program_.choice<weft_type>(4),
+                            program_.choice<weft_policy>(2));
   weft_session* made = nullptr;
   weft_model* const of = own_ && program_.byte() % 2 ? own_ : model();
   const weft_status status = check(weft_session_create(of, program_.rarely() ? nullptr : &options, &made, error()));
@@ -166,7 +168,7 @@ void Machine::call_session() {
     case 3: {
       size_t computed = 0;
       check(weft_session_copy_prefix(used.session, session(), program_.rarely() ? nullptr : &computed, error()));
-      if (weft_session_computed_tokens(used.session) > weft_session_get_stats(used.session).context_used)
+      if (weft_session_computed_tokens(used.session) > test::stats_of(used.session).context_used)
         fail("more is computed than there is");
       return;
     }
@@ -216,13 +218,13 @@ int Machine::within_callback(weft_session* session) {
       weft_session_cancel(session);
       return 0;
     case 6: {
-      weft_generate_options more = {1, 1, nullptr, nullptr};
+      weft_generate_options more = test::generate_options(1);
       refused(weft_session_generate(session, &more, nullptr, nullptr));
       return 0;
     }
     case 7:
-      static_cast<void>(weft_session_get_stats(session));
-      static_cast<void>(weft_session_get_speculation_stats(session));
+      static_cast<void>(test::stats_of(session));
+      static_cast<void>(test::speculation_stats_of(session));
       return 0;
     case 8:
       return 1;
@@ -250,7 +252,7 @@ int Machine::on_row(void* user, const weft_lens_row* row) {
 
 weft_generate_options Machine::options(weft_session* session) {
   generating_ = session;
-  weft_generate_options made = {program_.byte() % 16u, program_.byte() % 2, on_token, this};
+  weft_generate_options made = test::generate_options(program_.byte() % 16u, program_.byte() % 2, on_token, this);
   if (program_.rarely()) made.callback = nullptr;
   return made;
 }
@@ -289,7 +291,12 @@ void Machine::call_batch() {
       return leave_batch();
     case 4: {
       weft_batch_entry entries[3] = {};
-      for (weft_batch_entry& entry : entries) entry = {session(), options(nullptr), WEFT_STOP_LENGTH};
+      weft_generate_options how[3];
+      for (int i = 0; i < 3; ++i) {
+        weft_session* const one = session();
+        how[i] = options(nullptr);
+        entries[i] = {one, program_.rarely() ? nullptr : &how[i], WEFT_STOP_LENGTH};
+      }
       check(weft_generate_batch(program_.rarely() ? nullptr : entries, program_.byte() % 4u, error()));
       return;
     }
@@ -397,9 +404,9 @@ void Machine::call_results() {
       return;
     }
     default: {
-      const weft_stats stats = weft_session_get_stats(one);
+      const weft_stats stats = test::stats_of(one);
       if (stats.stage_count > WEFT_MAX_STAGES || stats.context_used > 64) fail("statistics that are none");
-      static_cast<void>(weft_session_get_speculation_stats(one));
+      static_cast<void>(test::speculation_stats_of(one));
     }
   }
   if (count > kVocab) fail("more logits than tokens");
@@ -520,14 +527,15 @@ void Machine::call_model() {
       return weft_string_free(json);
     }
     case 6: {
-      const weft_session_options session = {program_.number(), program_.choice<weft_type>(4),
-                                            program_.choice<weft_policy>(2)};
+      const weft_session_options session =
+          test::session_options(program_.number(), program_.choice<weft_type>(4), program_.choice<weft_policy>(2));
       weft_probe_report report = {};
-      check(weft_probe(model_path().c_str(), program_.number(), nullptr, &session, &report, nullptr, error()));
+      check(weft_probe(model_path().c_str(), program_.number(), nullptr, &session, &report, sizeof report, nullptr,
+                       error()));
       return;
     }
     default:
-      static_cast<void>(weft_model_get_info(model()));
+      static_cast<void>(test::info_of(model()));
       static_cast<void>(weft_status_name(program_.choice<weft_status>(12)));
   }
 }
@@ -537,9 +545,12 @@ void Machine::call_insights() {
   switch (program_.byte() % 4) {
     case 0: {
       const uint32_t layers[] = {program_.byte() % 3u, program_.number()};
-      const weft_lens_options options = {program_.number(), program_.number() % 100,
-                                         program_.byte() % 2 ? layers : nullptr, program_.byte() % 3u,
-                                         program_.byte() % 2};
+      weft_lens_options options = weft_lens_options_default();
+      options.first = program_.number();
+      options.count = program_.number() % 100;
+      options.layers = program_.byte() % 2 ? layers : nullptr;
+      options.layer_count = program_.byte() % 3u;
+      options.without_logits = program_.byte() % 2;
       if (program_.rarely()) check(weft_session_set_tuned_lens(one, program_.byte() % 2 ? "none" : nullptr, error()));
       check(weft_session_lens(one, program_.rarely() ? nullptr : &options, program_.rarely() ? nullptr : on_row, this,
                               error()));

@@ -2,6 +2,7 @@
 #include "device_model.h"
 #include "fuzz_support.h"
 #include "session_seal.h"
+#include "support/capi_options.h"
 #include "weft/descriptor.h"
 
 namespace {
@@ -36,7 +37,7 @@ weft_status restore(weft_session* session, const std::string& bytes) {
 
 struct Target {
   Target() : model(weft::test::load_device_model(weft::test::make_device_model())) {
-    const weft_session_options options = {weft::test::kFuzzContext, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+    const weft_session_options options = weft::test::session_options(weft::test::kFuzzContext);
     if (weft_session_create(model, &options, &session, nullptr) != WEFT_OK) std::abort();
     start();
     initial = saved(session);
@@ -67,7 +68,7 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
   if (restore(target.session, file) == WEFT_OK) {
     const std::string first = saved(target.session);
     if (restore(target.session, first) != WEFT_OK || saved(target.session) != first) std::abort();
-    weft_generate_options options = {2, 1, nullptr, nullptr};
+    weft_generate_options options = weft::test::generate_options(2);
     weft_error error = {};
     const weft_status status = weft_session_generate(target.session, &options, nullptr, &error);
     // A cache may hold anything that is no number.

@@ -11,6 +11,7 @@
 #include "format/gguf_writer.h"
 #include "format/model_file.h"
 #include "session_seal.h"
+#include "support/capi_options.h"
 #include "support/json_value.h"
 #include "support/model_maker.h"
 #include "weft/descriptor.h"
@@ -278,11 +279,11 @@ void write_sessions(const fs::path& folder) {
     std::fprintf(stderr, "no seeds of sessions: %s\n", error.sentence);
     return;
   }
-  const weft_session_options options = {weft::test::kFuzzContext, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+  const weft_session_options options = weft::test::session_options(weft::test::kFuzzContext);
   weft_session* session = nullptr;
   const uint32_t ids[] = {5, 9, 2, 7, 11}, biased[] = {4, 7};
   const float biases[] = {1, -2};
-  const weft_generate_options three = {3, 1, nullptr, nullptr};
+  const weft_generate_options three = weft::test::generate_options(3);
   weft_session_create(model, &options, &session, nullptr);
   for (const char* name : {"prompt", "answer", "biased"}) {
     if (name == std::string("biased")) weft_session_set_logit_bias(session, biased, biases, 2, nullptr);

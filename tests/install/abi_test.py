@@ -17,8 +17,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parents[1] / "runtime/include"
 DESCRIPTION = HERE / "weft.abi"
 ADVICE = {
-    True: "Programs that were built before may not run with this. If that is meant, say so in the commit, raise the version in\n"
-          "CMakeLists.txt and weft.h if the old one is released, and run tests/install/abi_test.py --write.",
+    True: "Programs that were built before may not run with this, unless it is only a new field at the end of a struct that carries its\n"
+          "size. If it is meant, say so in the commit, raise the version in CMakeLists.txt and weft.h if the old one is released, and run\n"
+          "tests/install/abi_test.py --write.",
     False: "What is new does not break programs: run tests/install/abi_test.py --write.",
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "support/capi_options.h"
 #include "support/model_maker.h"
 #include "weft/weft.h"
 

@@ -1,3 +1,4 @@
+#include "support/capi_options.h"
 // A model's greedy answer through the C API, from its load to its end.
 #pragma once
 
@@ -21,7 +22,7 @@ std::vector<uint32_t> greedy_answer(const std::filesystem::path& file, const wef
     look(model);
     weft_sampling sampling = weft_sampling_default();
     sampling.temperature = 0;
-    const weft_generate_options generate = {count, 1, nullptr, nullptr};
+    const weft_generate_options generate = test::generate_options(count);
     weft_session_set_sampling(session, &sampling, error);
     weft_session_prompt(session, ids.data(), ids.size(), error);
     ids.resize(ids.size() + count);

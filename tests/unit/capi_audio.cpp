@@ -41,7 +41,7 @@ TEST_F(AudioApi, HearsTheSameTwice) {
 }
 
 TEST_F(AudioApi, RefusesWrongArguments) {
-  weft_listen_options options = {};
+  weft_listen_options options = weft_listen_options_default();
   options.callback = [](void*, const weft_heard*) { return 0; };
   EXPECT_EQ(listen(options, 0), WEFT_OK);
   EXPECT_EQ(weft_listen(listener_.get(), samples_.data(), 1, nullptr, &error_), WEFT_INVALID_ARGUMENT);
@@ -72,7 +72,7 @@ TEST_F(AudioApi, RefusesWrongArguments) {
 
 TEST_F(AudioApi, IsCancelled) {
   int told = 0;
-  weft_listen_options options = {};
+  weft_listen_options options = weft_listen_options_default();
   const float greedy = 0;
   options.temperatures = &greedy;
   options.temperature_count = 1;

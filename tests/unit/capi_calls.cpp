@@ -36,10 +36,10 @@ class CapiTest : public CapiModelTest {
 };
 
 TEST_F(CapiTest, GettersOfNothing) {
-  EXPECT_EQ(weft_model_get_info(nullptr).layers, 0u);
-  EXPECT_STREQ(weft_model_get_info(nullptr).family, "");
-  EXPECT_EQ(weft_session_get_stats(nullptr).context_used, 0u);
-  EXPECT_EQ(weft_session_get_speculation_stats(nullptr).passes, 0u);
+  EXPECT_EQ(test::info_of(nullptr).layers, 0u);
+  EXPECT_STREQ(test::info_of(nullptr).family, "");
+  EXPECT_EQ(test::stats_of(nullptr).context_used, 0u);
+  EXPECT_EQ(test::speculation_stats_of(nullptr).passes, 0u);
   weft_session_cancel(nullptr);
   weft_session_clear_cancel(nullptr);
   weft_session_reset(nullptr);
@@ -53,11 +53,11 @@ TEST_F(CapiTest, GettersOfNothing) {
 TEST_F(CapiTest, NumbersThatNoEnumerationHas) {
   const auto none = [](auto one) { return static_cast<decltype(one)>(248); };
   weft_session* session = nullptr;
-  weft_session_options options = {64, none(WEFT_TYPE_FILE), WEFT_POLICY_THROUGHPUT};
+  weft_session_options options = test::session_options(64, none(WEFT_TYPE_FILE), WEFT_POLICY_THROUGHPUT);
   EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
-  options = {64, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT, none(WEFT_TYPE_FILE)};
+  options = test::session_options(64, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT, none(WEFT_TYPE_FILE));
   EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
-  options = {64, WEFT_TYPE_FILE, none(WEFT_POLICY_POLITE)};
+  options = test::session_options(64, WEFT_TYPE_FILE, none(WEFT_POLICY_POLITE));
   EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_set_grammar(session_, none(WEFT_GRAMMAR_NONE), "a", nullptr, nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_set_speculation(session_, none(WEFT_SPECULATE_OFF), nullptr), WEFT_INVALID_ARGUMENT);
@@ -141,7 +141,7 @@ TEST_F(CapiTest, AModelThatIsFreedBeforeItsSessions) {
   model_ = nullptr;
   const std::vector<uint32_t> ids = {1, 2, 3};
   ASSERT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
-  weft_generate_options options = {3, 1, nullptr, nullptr};
+  weft_generate_options options = test::generate_options(3);
   EXPECT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
 }
 
@@ -160,8 +160,8 @@ TEST_F(CapiTest, CallsFromACallback) {
     const uint32_t id = 1;
     float values[4];
     size_t count = 0;
-    weft_generate_options inner = {2, 1, nullptr, nullptr};
-    weft_batch_entry entry = {s.session, inner, WEFT_STOP_LENGTH};
+    weft_generate_options inner = test::generate_options(2);
+    weft_batch_entry entry = {s.session, &inner, WEFT_STOP_LENGTH};
     weft_sampling sampling = weft_sampling_default();
     if (s.calls++ == 0) {
       s.refused = {weft_session_prompt(s.session, &id, 1, nullptr),
@@ -182,7 +182,7 @@ TEST_F(CapiTest, CallsFromACallback) {
     EXPECT_EQ(ids_now, 3u + s.calls);
     return 0;
   };
-  weft_generate_options options = {4, 1, callback, &seen};
+  weft_generate_options options = test::generate_options(4, 1, callback, &seen);
   ASSERT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
   EXPECT_EQ(seen.calls, 4u);
   for (size_t i = 0; i < seen.refused.size(); ++i) EXPECT_EQ(seen.refused[i], WEFT_INVALID_ARGUMENT) << "call " << i;
@@ -193,7 +193,7 @@ TEST_F(CapiTest, CallsFromACallback) {
 TEST_F(CapiTest, AGroupOfSessions) {
   weft_session* group[WEFT_MAX_BATCH + 1] = {};
   weft_error error = {};
-  const weft_session_options too_long = {1u << 30, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+  const weft_session_options too_long = test::session_options(1u << 30);
   EXPECT_EQ(weft_session_create_group(nullptr, nullptr, group, 2, &error), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_create_group(model_, nullptr, nullptr, 2, &error), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_create_group(model_, &too_long, group, 2, &error), WEFT_INVALID_ARGUMENT);
@@ -203,20 +203,20 @@ TEST_F(CapiTest, AGroupOfSessions) {
   }
   for (const weft_session* none : group) EXPECT_EQ(none, nullptr);
 
-  const auto used = [&] { return weft_model_get_info(model_).device_bytes; };
+  const auto used = [&] { return test::info_of(model_).device_bytes; };
   const uint64_t before = used();
   weft_session* single = nullptr;
   ASSERT_EQ(weft_session_create(model_, nullptr, &single, &error), WEFT_OK) << error.sentence;
-  const uint64_t of_one = used() - before, of_cache = weft_session_get_stats(single).kv_bytes;
+  const uint64_t of_one = used() - before, of_cache = test::stats_of(single).kv_bytes;
   weft_session_free(single);
   ASSERT_EQ(weft_session_create_group(model_, nullptr, group, 3, &error), WEFT_OK) << error.sentence;
-  EXPECT_EQ(weft_session_get_stats(group[1]).kv_bytes, of_cache);
+  EXPECT_EQ(test::stats_of(group[1]).kv_bytes, of_cache);
   EXPECT_EQ(used() - before, 3 * of_one);
   weft_session_free(group[0]);
   weft_session_free(group[2]);
   EXPECT_EQ(used() - before, of_one + 2 * of_cache);
   const std::vector<uint32_t> ids = {1, 2, 3};
-  const weft_generate_options options = {4, 1, nullptr, nullptr};
+  const weft_generate_options options = test::generate_options(4);
   EXPECT_EQ(weft_session_prompt(group[1], ids.data(), ids.size(), nullptr), WEFT_OK);
   EXPECT_EQ(weft_session_generate(group[1], &options, nullptr, nullptr), WEFT_OK);
   weft_session_free(group[1]);
@@ -240,7 +240,7 @@ TEST_F(CapiTest, CallsIntoABatchAndItsSessions) {
   } seen = {batch, session_, &ended};
   const auto callback = [](void* user, uint32_t, const char*, size_t) {
     Seen& s = *static_cast<Seen*>(user);
-    const weft_generate_options inner = {2, 1, nullptr, nullptr};
+    const weft_generate_options inner = test::generate_options(2);
     size_t count = 0;
     ++s.calls;
     EXPECT_EQ(weft_batch_step(s.batch, s.ended->data(), &count, nullptr), WEFT_INVALID_ARGUMENT);
@@ -254,7 +254,7 @@ TEST_F(CapiTest, CallsIntoABatchAndItsSessions) {
   EXPECT_EQ(weft_batch_set_token_share(batch, 1, nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_batch_set_token_share(nullptr, 0.5, nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_computed_tokens(nullptr), 0u);
-  weft_generate_options options = {4, 1, callback, &seen};
+  weft_generate_options options = test::generate_options(4, 1, callback, &seen);
   ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
   EXPECT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_INVALID_ARGUMENT);
   size_t count = 0;
@@ -281,7 +281,7 @@ TEST_F(CapiTest, HeadLogitsAfterAGrammarsEnd) {
   ASSERT_EQ(weft_session_set_grammar(session_, WEFT_GRAMMAR_REGEX, "a", nullptr, nullptr), WEFT_OK);
   const std::vector<uint32_t> ids = {1, 2, 3};
   ASSERT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
-  weft_generate_options options = {20, 0, nullptr, nullptr};
+  weft_generate_options options = test::generate_options(20, 0, nullptr, nullptr);
   weft_stop stop = WEFT_STOP_LENGTH;
   ASSERT_EQ(weft_session_generate(session_, &options, &stop, nullptr), WEFT_OK);
   ASSERT_TRUE(stop == WEFT_STOP_GRAMMAR || stop == WEFT_STOP_TOKEN) << stop;

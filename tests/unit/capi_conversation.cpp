@@ -327,7 +327,7 @@ TEST_F(ConversationTest, WrongCalls) {
   weft_conversation_free(nullptr);
   EXPECT_EQ(weft_conversation_forgotten(nullptr), 0u);
   Conversation conversation(*session_);
-  const weft_generate_options options = {2, 0, nullptr, nullptr};
+  const weft_generate_options options = test::generate_options(2, 0, nullptr, nullptr);
   EXPECT_EQ(weft_conversation_ask(conversation.get(), nullptr, nullptr, 0, &options, nullptr, &error),
             WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_conversation_ask(conversation.get(), "a", nullptr, 1, &options, nullptr, &error),

@@ -88,7 +88,7 @@ TEST_F(CppTest, ModelsWithoutAPath) {
 }
 
 TEST_F(CppTest, Probing) {
-  const Probe found = probe("", 1000, {}, {100, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT});
+  const Probe found = probe("", 1000, {}, session_options(100));
   EXPECT_EQ(found.report.fit, WEFT_FIT_YES);
   EXPECT_NE(found.json.find("\"context\":100"), std::string::npos) << found.json;
   EXPECT_EQ(probe().report.fit, WEFT_FIT_UNKNOWN);
@@ -97,7 +97,7 @@ TEST_F(CppTest, Probing) {
   ModelOptions options;
   options.device = "nothing is called this";
   EXPECT_EQ(probe("", 0, options).report.device, WEFT_NO_DEVICE);
-  EXPECT_THROW(probe("", 0, {}, {100, static_cast<weft_type>(9), WEFT_POLICY_THROUGHPUT}),
+  EXPECT_THROW(probe("", 0, {}, session_options(100, static_cast<weft_type>(9))),
                Failure);  // no cache is of this type
 }
 

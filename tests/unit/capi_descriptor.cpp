@@ -1,4 +1,5 @@
 // Models and sessions without a path: a GGUF file inside another file or in memory, and sessions saved to descriptors.
+#include "support/capi_options.h"
 #include "weft/descriptor.h"
 
 #include <fcntl.h>
@@ -61,7 +62,7 @@ class DescriptorTest : public testing::Test {
   }
   // The context, after some more tokens.
   static std::vector<uint32_t> go_on(weft_session* session, uint32_t tokens) {
-    const weft_generate_options options = {tokens, 1, nullptr, nullptr};
+    const weft_generate_options options = test::generate_options(tokens);
     EXPECT_EQ(weft_session_generate(session, &options, nullptr, nullptr), WEFT_OK);
     std::vector<uint32_t> ids(100);
     size_t count = 0;

@@ -56,7 +56,7 @@ class HostTest : public CapiModelTest {
   // Resets the session; its next ids are the same each time.
   std::vector<uint32_t> answer() const {
     prompt(session_, 3);
-    const weft_generate_options options = {8, 1, nullptr, nullptr};
+    const weft_generate_options options = test::generate_options(8);
     EXPECT_EQ(weft_session_generate(session_, &options, nullptr, nullptr), WEFT_OK);
     std::vector<uint32_t> ids(64);
     size_t count = 0;
@@ -103,7 +103,7 @@ TEST_F(HostTest, NoOtherThreadTakesSignals) {
     return 0;
   };
   std::vector<std::string> found = {"the callback was not called"};
-  const weft_generate_options options = {3, 1, look, &found};
+  const weft_generate_options options = test::generate_options(3, 1, look, &found);
   EXPECT_EQ(weft_session_generate(other, &options, nullptr, nullptr), WEFT_OK);
   EXPECT_EQ(found, std::vector<std::string>());
   weft_session_free(other);
@@ -163,7 +163,7 @@ TEST_F(HostTest, AThreadEndsInACallback) {
   const std::vector<uint32_t> want = answer();
   expect_leaves([&] {
     const auto callback = [](void*, uint32_t, const char*, size_t) { return leave(), 0; };
-    const weft_generate_options options = {8, 1, callback, nullptr};
+    const weft_generate_options options = test::generate_options(8, 1, callback, nullptr);
     weft_session_generate(session_, &options, nullptr, nullptr);
   });
   EXPECT_EQ(answer(), want);
@@ -171,14 +171,14 @@ TEST_F(HostTest, AThreadEndsInACallback) {
     weft_session_set_prompt_callback(
         session_, [](void*, uint32_t, uint32_t) { return leave(), 0; }, nullptr, nullptr);
     prompt(session_, 300);
-    const weft_generate_options options = {8, 1, nullptr, nullptr};
+    const weft_generate_options options = test::generate_options(8);
     weft_session_generate(session_, &options, nullptr, nullptr);
   });
   weft_session_set_prompt_callback(session_, nullptr, nullptr, nullptr);
   EXPECT_EQ(answer(), want);
   expect_leaves([&] {
     prompt(session_, 5);
-    const weft_lens_options options = {};
+    const weft_lens_options options = weft_lens_options_default();
     weft_session_lens(
         session_, &options, [](void*, const weft_lens_row*) { return leave(), 0; }, nullptr, nullptr);
   });
@@ -198,7 +198,7 @@ TEST_F(HostTest, AThreadEndsInACallbackOfABatch) {
   weft_batch* batch = nullptr;
   ASSERT_EQ(weft_batch_create(model_, &batch, nullptr), WEFT_OK);
   const auto callback = [](void*, uint32_t, const char*, size_t) { return leave(), 0; };
-  const weft_generate_options options = {8, 1, callback, nullptr};
+  const weft_generate_options options = test::generate_options(8, 1, callback, nullptr);
   ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
   expect_leaves([&] {
     weft_batch_end ended[WEFT_MAX_BATCH];
@@ -244,7 +244,7 @@ TEST_F(HostTest, AThreadIsCancelled) {
                          ::usleep(1000);  // which could be cancelled
                          return ++*static_cast<int*>(user), 0;
                        };
-                       const weft_generate_options options = {20, 1, count, &told};
+                       const weft_generate_options options = test::generate_options(20, 1, count, &told);
                        weft_session_generate(session_, &options, nullptr, nullptr);
                        for (;;) ::pause();
                      }),
@@ -282,7 +282,7 @@ TEST_F(HostTest, AForkedChildUsesNothing) {
   });
   expect_of_child("generate", [&] {
     weft_error error = {};
-    const weft_generate_options options = {8, 1, nullptr, nullptr};
+    const weft_generate_options options = test::generate_options(8);
     return refused(weft_session_generate(session_, &options, nullptr, &error), error);
   });
   expect_of_child("create", [&] {
@@ -302,7 +302,7 @@ TEST_F(HostTest, AForkedChildUsesNothing) {
   expect_of_child("describe", [&] {
     weft_error error = {};
     char* text = nullptr;
-    return refused(weft_model_describe(model_, &text, &error), error) && weft_model_get_info(model_).layers == 0;
+    return refused(weft_model_describe(model_, &text, &error), error) && test::info_of(model_).layers == 0;
   });
   weft_batch_free(batch);
   EXPECT_EQ(answer(), want);

@@ -34,6 +34,14 @@ class CapiLensTest : public CapiModelTest {
     model_.reset();
     CapiModelTest::TearDown();
   }
+  static weft_lens_options lens_options(uint32_t first, uint32_t count, const uint32_t* layers, size_t layer_count) {
+    weft_lens_options options = weft_lens_options_default();
+    options.first = first;
+    options.count = count;
+    options.layers = layers;
+    options.layer_count = layer_count;
+    return options;
+  }
   weft_status status(const weft_lens_options& options) const {
     return weft_session_lens(
         session_->get(), &options, [](void*, const weft_lens_row*) { return 1; }, nullptr, nullptr);
@@ -64,7 +72,8 @@ TEST_F(CapiLensTest, TellsEverythingByDefault) {
 
 TEST_F(CapiLensTest, TellsWhatIsAskedFor) {
   const uint32_t layers[] = {model_->info().layers, 0};
-  weft_lens_options options = {65, 0, layers, 2, 1};
+  weft_lens_options options = lens_options(65, 0, layers, 2);
+  options.without_logits = 1;
   for (const uint32_t count : {0u, 2u, 5u}) {
     options.count = count;
     std::vector<std::pair<uint32_t, uint32_t>> rows, want;
@@ -86,15 +95,15 @@ TEST_F(CapiLensTest, RefusesWrongCalls) {
   const auto callback = [](void*, const weft_lens_row*) { return 0; };
   EXPECT_EQ(weft_session_lens(nullptr, nullptr, callback, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_session_lens(session_->get(), nullptr, nullptr, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(status({70, 0, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(status({UINT32_MAX, 0, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(status({60, 11, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(status({0, 0, layers, 2, 0}), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(status({0, 0, layers, 0, 0}), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(status({0, 0, nullptr, 1, 0}), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(status({0, 0, layers, 1, 0}), WEFT_CANCELLED);  // which its callback wants
+  EXPECT_EQ(status(lens_options(70, 0, nullptr, 0)), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status(lens_options(UINT32_MAX, 0, nullptr, 0)), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status(lens_options(60, 11, nullptr, 0)), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status(lens_options(0, 0, layers, 2)), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status(lens_options(0, 0, layers, 0)), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status(lens_options(0, 0, nullptr, 1)), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status(lens_options(0, 0, layers, 1)), WEFT_CANCELLED);  // which its callback wants
   session_->reset();
-  EXPECT_EQ(status({0, 0, nullptr, 0, 0}), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(status(lens_options(0, 0, nullptr, 0)), WEFT_INVALID_ARGUMENT);
 }
 
 // Translators with W = -identity replace every state by b.
@@ -112,7 +121,7 @@ TEST_F(CapiLensTest, ATunedLens) {
           rows.emplace_back(row.logits, row.logits + info.vocab_size);
           return true;
         },
-        {position, 1, nullptr, 0, 0});
+        lens_options(position, 1, nullptr, 0));
     return rows;
   };
   const std::vector<Logits> plain = of_layers(3);

@@ -1,4 +1,5 @@
 // weft_probe: its figures are those of a load, and a missing device or model is an answer, not an error.
+#include "support/capi_options.h"
 #include "support/source_folder.h"
 #include "weft/probe.h"
 
@@ -64,7 +65,8 @@ class ProbeTest : public testing::Test {
     Answer answer;
     weft_error error = {};
     char* text = nullptr;
-    EXPECT_EQ(weft_probe(path, bytes, options, session, &answer.report, &text, &error), WEFT_OK) << error.sentence;
+    EXPECT_EQ(weft_probe(path, bytes, options, session, &answer.report, sizeof answer.report, &text, &error), WEFT_OK)
+        << error.sentence;
     if (text) answer.text = json::parse(text);
     weft_string_free(text);
     return answer;
@@ -78,7 +80,7 @@ class ProbeTest : public testing::Test {
     weft_error error = {};
     weft_model* model = nullptr;
     ASSERT_EQ(weft_model_load(path.c_str(), &options, &model, &error), WEFT_OK) << error.sentence;
-    const weft_model_info info = weft_model_get_info(model);
+    const weft_model_info info = test::info_of(model);
     EXPECT_EQ(about.at("vocab_bytes"), info.vocab_bytes);
     EXPECT_EQ(about.at("layer_bytes"), info.layer_bytes);
     EXPECT_EQ(about.at("streamed_bytes"), info.streamed_bytes);
@@ -86,7 +88,7 @@ class ProbeTest : public testing::Test {
     EXPECT_EQ(answer.text.at("device").at("name"), info.device);
     weft_session* made = nullptr;
     ASSERT_EQ(weft_session_create(model, &session, &made, &error), WEFT_OK) << error.sentence;
-    const weft_stats stats = weft_session_get_stats(made);
+    const weft_stats stats = test::stats_of(made);
     EXPECT_EQ(about.at("session_bytes"), stats.kv_bytes + stats.scratch_bytes);
     weft_session_free(made);
     EXPECT_EQ(answer.report.needed_bytes,
@@ -108,11 +110,12 @@ TEST_F(ProbeTest, TheFiguresAreThoseOfALoad) {
   untied.layers = 3;
   weft_model_options q4 = plain;
   q4.type = WEFT_TYPE_Q4;
-  session = {777, WEFT_TYPE_Q8, WEFT_POLICY_POLITE};
+  session = test::session_options(777, WEFT_TYPE_Q8, WEFT_POLICY_POLITE);
   expect_true(made(untied, {DType::f16, 2, "", {}}), q4, session);
   q4.vocab_type = WEFT_TYPE_F16;
   expect_true(made({}, {DType::q8_0, 5, "", DType::f16}), q4, session);
-  expect_true((source_folder() / "apps/pocket/pocket.gguf").string(), plain, {100, WEFT_TYPE_F16, WEFT_POLICY_POLITE});
+  expect_true((source_folder() / "apps/pocket/pocket.gguf").string(), plain,
+              test::session_options(100, WEFT_TYPE_F16, WEFT_POLICY_POLITE));
 }
 
 TEST_F(ProbeTest, AStreamedModel) {
@@ -122,7 +125,7 @@ TEST_F(ProbeTest, AStreamedModel) {
   const std::string path = made(shape);
   const Answer whole = probe(path.c_str());
   weft_model_options options = weft_model_options_default();
-  const weft_session_options small = {64, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+  const weft_session_options small = test::session_options(64);
   const json& about = whole.text.at("model");
   const uint64_t weights = about.at("vocab_bytes").get<uint64_t>() + about.at("layer_bytes").get<uint64_t>();
   options.memory_budget = weights;  // more than three quarters
@@ -180,7 +183,7 @@ TEST_F(ProbeTest, ModelsThatCannotBeRead) {
   expect(path, WEFT_BAD_FILE);
   std::ofstream(folder_ / "text") << "no model";
   expect((folder_ / "text").string(), WEFT_UNSUPPORTED);
-  const weft_session_options session = {1 << 20, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+  const weft_session_options session = test::session_options(1 << 20);
   const Answer long_context = probe(made().c_str(), 0, nullptr, &session);
   EXPECT_EQ(long_context.report.model, WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(long_context.text.at("model").at("error").at("place"), "context");
@@ -264,13 +267,14 @@ TEST_F(ProbeTest, ADeviceThatLacksWhatTheOptionsWant) {
 TEST_F(ProbeTest, WrongArguments) {
   weft_probe_report report = {};
   weft_error error = {};
-  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, nullptr, nullptr, &error), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, &report, nullptr, nullptr), WEFT_OK);
-  weft_session_options session = {0, static_cast<weft_type>(9), WEFT_POLICY_THROUGHPUT, WEFT_TYPE_FILE};
-  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, &session, &report, nullptr, &error), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, nullptr, 0, nullptr, &error), WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, &report, sizeof report, nullptr, nullptr), WEFT_OK);
+  weft_session_options session =
+      test::session_options(0, static_cast<weft_type>(9), WEFT_POLICY_THROUGHPUT, WEFT_TYPE_FILE);
+  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, &session, &report, sizeof report, nullptr, &error), WEFT_INVALID_ARGUMENT);
   EXPECT_STREQ(error.place, "kv");
-  session = {0, WEFT_TYPE_Q4, WEFT_POLICY_THROUGHPUT, static_cast<weft_type>(9)};
-  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, &session, &report, nullptr, &error), WEFT_INVALID_ARGUMENT);
+  session = test::session_options(0, WEFT_TYPE_Q4, WEFT_POLICY_THROUGHPUT, static_cast<weft_type>(9));
+  EXPECT_EQ(weft_probe(nullptr, 0, nullptr, &session, &report, sizeof report, nullptr, &error), WEFT_INVALID_ARGUMENT);
   EXPECT_STREQ(error.place, "kv_values");
 }
 

@@ -1,4 +1,5 @@
 // The progress of a load and of a prompt, and a prompt's end half-way.
+#include "support/capi_options.h"
 #include "weft/progress.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ class ProgressTest : public testing::Test {
     EXPECT_EQ(weft_session_prompt(session_, ids_.data(), count, nullptr), WEFT_OK);
   }
   weft_stop generate(weft_session* session, uint32_t tokens = 8) const {
-    const weft_generate_options options = {tokens, 1, nullptr, nullptr};
+    const weft_generate_options options = test::generate_options(tokens);
     weft_stop stop = WEFT_STOP_CONTEXT;
     EXPECT_EQ(weft_session_generate(session, &options, &stop, nullptr), WEFT_OK);
     return stop;
@@ -163,7 +164,7 @@ TEST_F(ProgressTest, GoesOnAfterItWasEnded) {
     EXPECT_EQ(context(session_), ids_);
     ASSERT_LT(seen.reports.back().first, kPrompt);
     ASSERT_GE(seen.reports.back().first, kPrompt / 2);
-    EXPECT_EQ(weft_session_get_stats(session_).prompt_tokens, 0u);
+    EXPECT_EQ(test::stats_of(session_).prompt_tokens, 0u);
     seen.end_at = UINT32_MAX;
     const uint32_t computed = seen.reports.back().first;
     seen.reports.clear();
@@ -184,7 +185,7 @@ TEST_F(ProgressTest, AnotherPromptAfterItWasEnded) {
   ids_.resize(400);
   prompt(400);
   EXPECT_EQ(generate(session_), WEFT_STOP_LENGTH);
-  EXPECT_EQ(weft_session_get_stats(session_).reused_tokens, 399u);
+  EXPECT_EQ(test::stats_of(session_).reused_tokens, 399u);
   EXPECT_EQ(context(session_), undisturbed());
 }
 
@@ -203,7 +204,7 @@ TEST_F(ProgressTest, InABatch) {
   prompt();
   weft_batch* batch = nullptr;
   ASSERT_EQ(weft_batch_create(model_, &batch, nullptr), WEFT_OK);
-  const weft_generate_options options = {8, 1, nullptr, nullptr};
+  const weft_generate_options options = test::generate_options(8);
   const auto run = [&] {
     EXPECT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
     std::vector<weft_batch_end> ended(WEFT_MAX_BATCH);

@@ -1,5 +1,6 @@
 // Share of the time that the device is busy with a session, measured at the Vulkan loader.
 #include "weft/duty.h"
+#include "support/capi_options.h"
 
 #include <gtest/gtest.h>
 
@@ -75,13 +76,13 @@ class DutyTest : public testing::Test {
 
   Ids answer(weft_session* session, uint32_t count) {
     prompt(session);
-    const weft_generate_options options = {count, 1, nullptr, nullptr};
+    const weft_generate_options options = test::generate_options(count);
     EXPECT_EQ(weft_session_generate(session, &options, nullptr, &error_), WEFT_OK) << error_.sentence;
     return ids_of(session);
   }
 
   static Ids ids_of(weft_session* session) {
-    Ids ids(weft_session_get_stats(session).context_used);
+    Ids ids(test::stats_of(session).context_used);
     size_t count = 0;
     weft_session_get_ids(session, ids.data(), ids.size(), &count, nullptr);
     return ids;
@@ -127,13 +128,14 @@ class DutyTest : public testing::Test {
         return 0;
       }
     } told = {sessions.size()};
+    const weft_generate_options options = test::generate_options(tokens, 1, Told::add, &told);
     std::vector<weft_batch_entry> entries;
     std::vector<Ids> want;
     for (weft_session* const session : sessions) {
       weft_session* const alone = make_session();
       want.push_back(answer(alone, tokens));
       prompt(session);
-      entries.push_back({session, {tokens, 1, Told::add, &told}, WEFT_STOP_LENGTH});
+      entries.push_back({session, &options, WEFT_STOP_LENGTH});
     }
     ASSERT_EQ(weft_generate_batch(entries.data(), entries.size(), &error_), WEFT_OK) << error_.sentence;
     const double all = std::chrono::duration<double>(Clock::now() - told.begin).count(), busy = busy_seconds();
@@ -183,8 +185,7 @@ TEST_F(DutyTest, ABatchThatGuessesKeepsToTheSmallestShare) {
     ASSERT_EQ(weft_session_set_speculation(session, WEFT_SPECULATE_LOOKUP, &error_), WEFT_OK) << error_.sentence;
   ASSERT_EQ(set(sessions[1], 0.25f), WEFT_OK);
   expect_share_of_batch(0.25, sessions, 60);
-  for (const weft_session* const session : sessions)
-    EXPECT_GT(weft_session_get_speculation_stats(session).accepted_tokens, 0u);
+  for (const weft_session* const session : sessions) EXPECT_GT(test::speculation_stats_of(session).accepted_tokens, 0u);
 }
 
 TEST_F(DutyTest, ADraftsWorkCounts) {
@@ -268,7 +269,7 @@ TEST_F(DutyTest, ShareZeroHaltsUntilItIsSetAgain) {
   const auto halt = [](void* user, uint32_t, const char*, size_t) -> int {
     return weft_session_set_duty(static_cast<weft_session*>(user), 0, nullptr);
   };
-  const weft_generate_options options = {10, 1, halt, session};
+  const weft_generate_options options = test::generate_options(10, 1, halt, session);
   prompt(session);
   ASSERT_EQ(weft_session_generate(session, &options, nullptr, &error_), WEFT_OK) << error_.sentence;
   EXPECT_EQ(ids_of(session), want);
@@ -284,7 +285,7 @@ TEST_F(DutyTest, CancelEndsAPause) {
     prompt(session);
     weft_stop stop = WEFT_STOP_LENGTH;
     std::thread thread([&] {
-      const weft_generate_options options = {10, 1, nullptr, nullptr};
+      const weft_generate_options options = test::generate_options(10);
       EXPECT_EQ(weft_session_generate(session, &options, &stop, nullptr), WEFT_OK);
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -327,7 +328,7 @@ class CommonDutyTest : public DutyTest {
   std::string hear(weft_status wanted = WEFT_OK) {
     std::string text;
     const float greedy = 0;
-    weft_listen_options options = {};
+    weft_listen_options options = weft_listen_options_default();
     options.language = "de";
     options.temperatures = &greedy;
     options.temperature_count = 1;

@@ -123,7 +123,7 @@ class HostMemoryTest : public CapiModelTest {
     return status;
   }
   weft_status create() {
-    weft_session_options options = {100, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+    weft_session_options options = test::session_options(100);
     weft_session* session = nullptr;
     const weft_status status = weft_session_create(model_, &options, &session, &error_);
     weft_session_free(session);
@@ -146,7 +146,7 @@ class HostMemoryTest : public CapiModelTest {
     ASSERT_EQ(weft_model_load(path.c_str(), nullptr, &model_, &error_), WEFT_OK) << error_.sentence;
     ASSERT_NO_FATAL_FAILURE(sweep(format + ", describe", [&](std::string& out) { return describe(out); }));
     ASSERT_NO_FATAL_FAILURE(sweep(format + ", tokenize", [&](std::string& out) { return tokenize(out); }));
-    if (weft_model_get_info(model_).has_chat_template) {
+    if (test::info_of(model_).has_chat_template) {
       ASSERT_NO_FATAL_FAILURE(sweep(format + ", template", [&](std::string& out) { return apply_template(out); }));
       ASSERT_NO_FATAL_FAILURE(sweep(format + ", session", [&](std::string&) { return create(); }));
       ASSERT_NO_FATAL_FAILURE(sweep(format + ", convert", [&](std::string& out) { return convert(path, out); }));

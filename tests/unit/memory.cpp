@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/capi_options.h"
 #include "support/greedy_answer.h"
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
@@ -70,7 +71,8 @@ class MemoryTest : public testing::Test {
   Answer probe(const weft_model_options* options = nullptr) {
     Answer answer;
     char* text = nullptr;
-    EXPECT_EQ(weft_probe(file().c_str(), 0, options, &session_, &answer.report, &text, &error_), WEFT_OK);
+    EXPECT_EQ(weft_probe(file().c_str(), 0, options, &session_, &answer.report, sizeof answer.report, &text, &error_),
+              WEFT_OK);
     if (text) answer.text = json::parse(text);
     weft_string_free(text);
     return answer;
@@ -98,7 +100,7 @@ class MemoryTest : public testing::Test {
   }
 
   std::filesystem::path folder_;
-  const weft_session_options session_ = {256, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+  const weft_session_options session_ = test::session_options(256);
   weft_error error_ = {};
   uint64_t weights_ = 0, needed_ = 0;
   std::vector<uint32_t> want_;
@@ -144,7 +146,7 @@ TEST_F(MemoryTest, AChipGoesOnInTheHostsMemory) {
   EXPECT_EQ(answer(weft_model_options_default(),
                    [&](const weft_model* model) {
                      EXPECT_GT(taken_of(0, 1), weights_ / 2);
-                     EXPECT_EQ(weft_model_get_info(model).device_bytes, taken_of(0, 0));
+                     EXPECT_EQ(test::info_of(model).device_bytes, taken_of(0, 0));
                    }),
             want_);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "support/capi_options.h"
 #include "support/faulty_compiler.h"
 #include "support/greedy_answer.h"
 #include "support/losable_vulkan.h"
@@ -85,7 +86,7 @@ class ProofTest : public testing::Test {
 
   // Ids that the model answers; empty: error_ has the reason.
   std::vector<uint32_t> answer() {
-    const weft_session_options session = {256, WEFT_TYPE_FILE, WEFT_POLICY_THROUGHPUT};
+    const weft_session_options session = test::session_options(256);
     std::vector<uint32_t> ids(70);
     for (uint32_t i = 0; i < ids.size(); ++i) ids[i] = 3 + i * 7 % 200;
     return greedy_answer(folder_ / "m.gguf", weft_model_options_default(), session, ids, 12, &error_,
@@ -96,7 +97,8 @@ class ProofTest : public testing::Test {
     lose_device_at(0);
     weft_probe_report report = {};
     char* text = nullptr;
-    EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, &report, &text, &error_), WEFT_OK) << error_.sentence;
+    EXPECT_EQ(weft_probe(nullptr, 0, nullptr, nullptr, &report, sizeof report, &text, &error_), WEFT_OK)
+        << error_.sentence;
     const json probe = json::parse(text);
     weft_string_free(text);
     return probe;

@@ -44,7 +44,7 @@ TEST_F(RecoverTest, ADraftsDevice) {
     const Ids ids = answer(session, 12);
     if (n == 0) {
       want = ids;
-      EXPECT_GT(weft_session_get_speculation_stats(session).passes, 0u);
+      EXPECT_GT(test::speculation_stats_of(session).passes, 0u);
     }
     EXPECT_EQ(ids, want);
     EXPECT_EQ(answer(session, 12), want);
@@ -64,9 +64,9 @@ TEST_F(RecoverTest, WithoutRecoveryItIsAnError) {
   EXPECT_EQ(answer(session, 20, ids), WEFT_DEVICE_LOST);
   ASSERT_LT(ids.size(), 20u);
   // The context has what was generated, and every call that needs the device says the same.
-  EXPECT_EQ(weft_session_get_stats(session).context_used, 11 + ids.size());
+  EXPECT_EQ(test::stats_of(session).context_used, 11 + ids.size());
   EXPECT_EQ(generate(session, 5, ids), WEFT_DEVICE_LOST);
-  std::vector<float> logits(weft_model_get_info(model_).vocab_size);
+  std::vector<float> logits(test::info_of(model_).vocab_size);
   EXPECT_EQ(weft_session_logits(session, logits.data(), logits.size(), &error_), WEFT_DEVICE_LOST);
   ASSERT_EQ(weft_model_recover(model_, &error_), WEFT_OK) << error_.sentence;
   EXPECT_EQ(generate(session, static_cast<uint32_t>(20 - ids.size()), ids), WEFT_OK) << error_.sentence;
@@ -92,7 +92,7 @@ TEST_F(RecoverTest, OtherCallsThanGenerate) {
   set_sampling(session, 0.9f);
   const Ids want = answer(session, 10);
   const std::string saved = (folder_ / "saved").string();
-  std::vector<float> logits(weft_model_get_info(model_).vocab_size), again(logits.size()), nll(want.size() - 1);
+  std::vector<float> logits(test::info_of(model_).vocab_size), again(logits.size()), nll(want.size() - 1);
   ASSERT_EQ(weft_session_logits(session, logits.data(), logits.size(), &error_), WEFT_OK);
   for (const size_t n : {1, 2}) {
     lose_device_at(n);
@@ -105,7 +105,7 @@ TEST_F(RecoverTest, OtherCallsThanGenerate) {
   ASSERT_EQ(weft_session_score(session, want.data(), want.size(), nll.data(), &error_), WEFT_OK) << error_.sentence;
   lose_device_at(1);
   ASSERT_EQ(weft_session_restore(session, saved.c_str(), nullptr, &error_), WEFT_OK) << error_.sentence;
-  EXPECT_EQ(weft_session_get_stats(session).context_used, 21u);
+  EXPECT_EQ(test::stats_of(session).context_used, 21u);
   lose_device_at(0);
   EXPECT_EQ(answer(session, 10), want);
 }
@@ -122,7 +122,7 @@ TEST_F(RecoverTest, TheDeviceDoesNotComeBack) {
   EXPECT_NE(error_.sentence[0], 0);
   EXPECT_EQ(generate(session, 1, ids), status);
   EXPECT_NE(weft_model_recover(model_, &error_), WEFT_OK);
-  EXPECT_GT(weft_model_get_info(model_).vocab_bytes, 0u);
+  EXPECT_GT(test::info_of(model_).vocab_bytes, 0u);
   refuse_devices(false);
   EXPECT_EQ(answer(session, 10), want);  // later it is there
 }
@@ -159,23 +159,23 @@ TEST_F(RecoverTest, TheWeightsDoNotFitAnyMore) {
     const weft_status expected = automatic ? WEFT_OUT_OF_MEMORY : WEFT_DEVICE_LOST;
     Ids ids;
     EXPECT_EQ(generate(session, 1, ids), expected);
-    std::vector<float> logits(weft_model_get_info(model_).vocab_size);
+    std::vector<float> logits(test::info_of(model_).vocab_size);
     EXPECT_EQ(weft_session_logits(session, logits.data(), logits.size(), &error_), expected);
     EXPECT_EQ(weft_session_save(session, (folder_ / "saved").c_str(), nullptr, &error_), expected);
     const Ids prompt = {1, 2};
     EXPECT_EQ(weft_session_prompt(session, prompt.data(), prompt.size(), &error_), WEFT_DEVICE_LOST);
     EXPECT_EQ(weft_session_set_head(session, "full", &error_), WEFT_DEVICE_LOST);
-    EXPECT_EQ(weft_session_get_stats(session).kv_bytes, 0u);
-    EXPECT_EQ(weft_session_get_stats(session).context_used, 21u);
-    EXPECT_EQ(weft_model_get_info(model_).vocab_bytes, 0u);
-    EXPECT_EQ(weft_model_get_info(model_).layers, 2u);
+    EXPECT_EQ(test::stats_of(session).kv_bytes, 0u);
+    EXPECT_EQ(test::stats_of(session).context_used, 21u);
+    EXPECT_EQ(test::info_of(model_).vocab_bytes, 0u);
+    EXPECT_EQ(test::info_of(model_).layers, 2u);
     char* json = nullptr;
     EXPECT_EQ(weft_model_describe(model_, &json, &error_), WEFT_DEVICE_LOST);
     weft_session* another = nullptr;
     EXPECT_EQ(weft_session_create(model_, nullptr, &another, &error_), WEFT_DEVICE_LOST);
     weft_encoder* encoder = nullptr;
     EXPECT_NE(weft_encoder_create(model_, &encoder, &error_), WEFT_OK);
-    const weft_generate_options options = {1, 1, nullptr, nullptr};
+    const weft_generate_options options = test::generate_options(1);
     weft_batch_end ended[WEFT_MAX_BATCH];
     size_t count = 0;
     ASSERT_EQ(weft_batch_add(batch, session, &options, &error_), WEFT_OK) << error_.sentence;
@@ -319,12 +319,13 @@ TEST_F(RecoverTest, SessionsOfSeveralThreads) {
         const Ids prompt = {5, 9, 2, 7, 7, 3, 1, 8, 5, 9, 2};
         weft_session_reset(sessions[i]);
         weft_session_prompt(sessions[i], prompt.data(), prompt.size(), nullptr);
-        weft_generate_options options = {30, 1,
-                                         [](void* user, uint32_t id, const char*, size_t) {
-                                           if (id != WEFT_NO_TOKEN) static_cast<Ids*>(user)->push_back(id);
-                                           return 0;
-                                         },
-                                         &ids[i]};
+        weft_generate_options options = test::generate_options(
+            30, 1,
+            [](void* user, uint32_t id, const char*, size_t) {
+              if (id != WEFT_NO_TOKEN) static_cast<Ids*>(user)->push_back(id);
+              return 0;
+            },
+            &ids[i]);
         weft_error error = {};
         EXPECT_EQ(weft_session_generate(sessions[i], &options, nullptr, &error), WEFT_OK) << error.sentence;
       });
@@ -361,12 +362,13 @@ TEST_F(RecoverTest, ABatchIsEmptyAndItsSessionsGoOn) {
   Ids ids[2];
   const auto add = [&] {
     for (size_t i = 0; i < 2; ++i) {
-      weft_generate_options options = {static_cast<uint32_t>(20 - ids[i].size()), 1,
-                                       [](void* user, uint32_t id, const char*, size_t) {
-                                         if (id != WEFT_NO_TOKEN) static_cast<Ids*>(user)->push_back(id);
-                                         return 0;
-                                       },
-                                       &ids[i]};
+      weft_generate_options options = test::generate_options(
+          static_cast<uint32_t>(20 - ids[i].size()), 1,
+          [](void* user, uint32_t id, const char*, size_t) {
+            if (id != WEFT_NO_TOKEN) static_cast<Ids*>(user)->push_back(id);
+            return 0;
+          },
+          &ids[i]);
       ASSERT_EQ(weft_batch_add(batch, members[i], &options, &error_), WEFT_OK) << error_.sentence;
     }
   };
@@ -396,13 +398,14 @@ TEST_F(RecoverTest, NotWhileASessionIsInUse) {
     weft_model* model;
     weft_status status = WEFT_OK;
   } told = {model_};
-  weft_generate_options options = {1, 1,
-                                   [](void* user, uint32_t, const char*, size_t) {
-                                     auto& to = *static_cast<Told*>(user);
-                                     to.status = weft_model_recover(to.model, nullptr);
-                                     return 0;
-                                   },
-                                   &told};
+  weft_generate_options options = test::generate_options(
+      1, 1,
+      [](void* user, uint32_t, const char*, size_t) {
+        auto& to = *static_cast<Told*>(user);
+        to.status = weft_model_recover(to.model, nullptr);
+        return 0;
+      },
+      &told);
   EXPECT_EQ(weft_session_generate(session, &options, nullptr, &error_), WEFT_OK);
   EXPECT_EQ(told.status, WEFT_INVALID_ARGUMENT);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/capi_options.h"
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
 #include "weft/recover.h"
@@ -58,12 +59,13 @@ class RecoverTest : public testing::Test {
   }
 
   weft_status generate(weft_session* session, uint32_t count, Ids& ids) {
-    weft_generate_options options = {count, 1,
-                                     [](void* user, uint32_t id, const char*, size_t) {
-                                       if (id != WEFT_NO_TOKEN) static_cast<Ids*>(user)->push_back(id);
-                                       return 0;
-                                     },
-                                     &ids};
+    weft_generate_options options = test::generate_options(
+        count, 1,
+        [](void* user, uint32_t id, const char*, size_t) {
+          if (id != WEFT_NO_TOKEN) static_cast<Ids*>(user)->push_back(id);
+          return 0;
+        },
+        &ids);
     return weft_session_generate(session, &options, nullptr, &error_);
   }
 

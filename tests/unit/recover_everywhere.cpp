@@ -16,7 +16,7 @@ namespace {
 TEST_F(RecoverTest, LostAtEverySubmissionOfALens) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
   weft_session* const session = make_session();
-  const weft_model_info info = weft_model_get_info(model_);
+  const weft_model_info info = test::info_of(model_);
   make_tuned_lens(folder_ / "tuned", info.width, info.layers, [](uint32_t layer, uint32_t row, uint32_t col) {
     return std::sin(static_cast<float>(layer + row + 3 * col));
   });
@@ -52,7 +52,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfSoftTokens) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
   weft_session* const session = make_session();
   const Ids ids = {5, 9, 2, 7, 7, 3, 1, 8};
-  const uint32_t width = weft_model_get_info(model_).width, vocab = weft_model_get_info(model_).vocab_size;
+  const uint32_t width = test::info_of(model_).width, vocab = test::info_of(model_).vocab_size;
   const auto logits = [&] {
     std::vector<float> rows(3 * width), values(vocab);
     EXPECT_EQ(weft_model_rows(model_, &ids[2], 3, rows.data(), &error_), WEFT_OK) << error_.sentence;
@@ -155,7 +155,7 @@ TEST_F(RecoverTest, LostAtEveryCallOfAnAnswer) {
     timestamps |= std::string_view(failed) == "vkGetQueryPoolResults";
   }
   fail_vulkan_at(kLost, 0);
-  const bool read = std::getenv("WEFT_DISABLE") == nullptr && weft_session_get_stats(session).stage_count > 0;
+  const bool read = std::getenv("WEFT_DISABLE") == nullptr && test::stats_of(session).stage_count > 0;
   EXPECT_EQ(timestamps, read);
 }
 

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "support/capi_options.h"
 #include "support/losable_vulkan.h"
 #include "support/model_maker.h"
 #include "support/source_folder.h"
@@ -220,10 +221,11 @@ class Application {
     session.generate(4);
   }
   void batch() {
+    const weft_generate_options options = test::generate_options(6);
     weft_batch_entry entries[3] = {};
     for (size_t i = 0; i < 3; ++i) {
       sessions_[i].prompt(prompt());
-      entries[i] = {sessions_[i].get(), {6, 1, nullptr, nullptr}, WEFT_STOP_LENGTH};
+      entries[i] = {sessions_[i].get(), &options, WEFT_STOP_LENGTH};
     }
     api::detail::check([&](weft_error* error) { return weft_generate_batch(entries, 3, error); });
   }

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/capi_options.h"
 #include "support/failing_file.h"
 #include "support/last_point.h"
 #include "support/losable_vulkan.h"
@@ -117,11 +118,11 @@ class Application {
     const weft_status status = weft_model_load((folder_ / "m.gguf").c_str(), &options, &model, &error);
     if (status != WEFT_OK) return status;
     weft_model_free(std::exchange(model_, model));
-    EXPECT_EQ(weft_model_get_info(model).streamed_bytes > 0, variant_.streamed);
+    EXPECT_EQ(test::info_of(model).streamed_bytes > 0, variant_.streamed);
     return weft_model_set_recovery(model, variant_.recovers, &error);
   }
   weft_status create() {
-    weft_session_options options = {100, WEFT_TYPE_FILE, variant_.policy};
+    weft_session_options options = session_options(100, WEFT_TYPE_FILE, variant_.policy);
     weft_session* session = nullptr;
     const weft_status status = weft_session_create(model_, &options, &session, &error);
     if (status != WEFT_OK) return status;
@@ -156,7 +157,7 @@ class Application {
     return status;
   }
   weft_status logits() {
-    std::vector<float> logits(weft_model_get_info(model_).vocab_size);
+    std::vector<float> logits(test::info_of(model_).vocab_size);
     weft_status status = with_context();
     if (status == WEFT_OK) status = weft_session_logits(session_, logits.data(), logits.size(), &error);
     const size_t best = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -207,10 +208,12 @@ class Application {
   }
   weft_status batch() {
     weft_session* group[2] = {};
-    weft_session_options options = {100, WEFT_TYPE_FILE, variant_.policy};
+    weft_session_options options = session_options(100, WEFT_TYPE_FILE, variant_.policy);
     weft_status status = weft_session_create_group(model_, &options, group, 2, &error);
     Ids ids[2];
-    weft_batch_entry entries[] = {{group[0], {6, 1, collect, &ids[0]}, {}}, {group[1], {6, 1, collect, &ids[1]}, {}}};
+    const weft_generate_options first = test::generate_options(6, 1, collect, &ids[0]),
+                                second = test::generate_options(6, 1, collect, &ids[1]);
+    weft_batch_entry entries[] = {{group[0], &first, {}}, {group[1], &second, {}}};
     for (const weft_batch_entry& entry : entries) {
       if (status != WEFT_OK) break;
       weft_session_reset(entry.session);
@@ -239,7 +242,7 @@ class Application {
     if (status == WEFT_OK && !encoder_) status = weft_encoder_create(bert_, &encoder_, &error);
     if (status == WEFT_OK) status = weft_encoder_run(encoder_, ids.data(), ids.size(), &error);
     if (status != WEFT_OK) return status;
-    std::vector<float> values(weft_model_get_info(bert_).width);
+    std::vector<float> values(test::info_of(bert_).width);
     status = weft_encoder_embedding(encoder_, WEFT_POOL_MEAN, values.data(), values.size(), &error);
     if (status != WEFT_OK) return status;
     for (const float value : values) out += std::to_string(std::lround(value * 1000)) + " ";
@@ -265,7 +268,7 @@ class Application {
   }
 
   uint64_t weight_bytes() const {
-    const weft_model_info info = weft_model_get_info(model_);
+    const weft_model_info info = test::info_of(model_);
     return info.vocab_bytes + info.layer_bytes;
   }
 
@@ -283,7 +286,7 @@ class Application {
   }
   weft_status generate(uint32_t count) {
     Ids ids;
-    weft_generate_options options = {count, 1, collect, &ids};
+    weft_generate_options options = test::generate_options(count, 1, collect, &ids);
     const weft_status status = weft_session_generate(session_, &options, nullptr, &error);
     if (status == WEFT_OK) append("", ids.data(), ids.size());
     return status;

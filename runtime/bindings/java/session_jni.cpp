@@ -270,11 +270,18 @@ NATIVE(jint, generate)
  jboolean tell_prompt, jint think_tokens, jobject object) {
   return guard(env, [&] {
     Callback callback{env, object};
-    const weft_generate_options options = {static_cast<uint32_t>(max_tokens), ignore_stop_tokens, on_token, &callback};
+    weft_generate_options options = weft_generate_options_default();
+    options.max_tokens = static_cast<uint32_t>(max_tokens);
+    options.ignore_stop_tokens = ignore_stop_tokens;
+    options.callback = on_token;
+    options.user = &callback;
     weft_stop stop = WEFT_STOP_LENGTH;
     check(env, [&](weft_error* error) {
       auto* const own = as<weft_session>(session);
-      weft_reasoning_options reasoning = {on_reasoning, &callback, static_cast<uint32_t>(think_tokens)};
+      weft_reasoning_options reasoning = weft_reasoning_options_default();
+      reasoning.max_tokens = static_cast<uint32_t>(think_tokens);
+      reasoning.callback = on_reasoning;
+      reasoning.user = &callback;
       weft_session_set_reasoning(own, think_tokens < 0 ? nullptr : &reasoning, nullptr);
       if (tell_prompt) weft_session_set_prompt_callback(own, on_prompt, &callback, nullptr);
       const weft_status status =
@@ -320,8 +327,12 @@ NATIVE(void, lens)
  jint vocab_size, jobject listener) {
   guard(env, [&] {
     const std::vector<uint32_t> chosen = layers ? ids_of(env, layers) : std::vector<uint32_t>();
-    const weft_lens_options options = {static_cast<uint32_t>(first), static_cast<uint32_t>(count),
-                                       layers ? chosen.data() : nullptr, chosen.size(), !logits};
+    weft_lens_options options = weft_lens_options_default();
+    options.first = static_cast<uint32_t>(first);
+    options.count = static_cast<uint32_t>(count);
+    options.without_logits = !logits;
+    options.layers = layers ? chosen.data() : nullptr;
+    options.layer_count = chosen.size();
     LensCallback callback{{env, listener}, static_cast<size_t>(width), static_cast<size_t>(vocab_size)};
     check(env, [&](weft_error* error) {
       return weft_session_lens(as<weft_session>(session), &options, on_row, &callback, error);
@@ -400,7 +411,8 @@ NATIVE(void, reset)(JNIEnv*, jclass, jlong session) { weft_session_reset(as<weft
 
 NATIVE(jobject, stats)(JNIEnv* env, jclass, jlong session) {
   return guard(env, [&] {
-    const weft_stats s = weft_session_get_stats(as<weft_session>(session));
+    weft_stats s;
+    weft_session_get_stats(as<weft_session>(session), &s, sizeof s);
     const auto number = [](uint64_t value) { return static_cast<jlong>(value); };
     return checked(
         env, env->NewObject(java.stats, java.new_stats, static_cast<jint>(s.context_used), number(s.prompt_tokens),

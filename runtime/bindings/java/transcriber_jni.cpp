@@ -74,7 +74,7 @@ NATIVE(void, listenerBegin)
     auto* const ears = as<Ears>(handle);
     const Text language_text(env, language), prompt_text(env, prompt);
     const std::vector<float> tried = temperatures ? floats_of(env, temperatures) : std::vector<float>();
-    weft_listen_options options = {};
+    weft_listen_options options = weft_listen_options_default();
     options.language = language_text.get();
     options.translate = translate;
     options.prompt = prompt_text.get();

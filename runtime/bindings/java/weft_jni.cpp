@@ -92,6 +92,12 @@ NATIVE(jbyteArray, tune)(JNIEnv* env, jclass, jbyteArray device, jobject listene
   });
 }
 
+static weft_model_info info_of(jlong model) {
+  weft_model_info info;
+  weft_model_get_info(as<weft_model>(model), &info, sizeof info);
+  return info;
+}
+
 static weft_model_options options_of(const Text& device, jint type, jint vocab_type, jlong memory_budget,
                                      jboolean int8_inputs, jint tie) {
   weft_model_options options = weft_model_options_default();
@@ -110,11 +116,14 @@ NATIVE(jbyteArray, probe)
   return guard(env, [&] {
     const Text file(env, path), name(env, device);
     const weft_model_options options = options_of(name, type, vocab_type, memory_budget, int8_inputs, tie);
-    const weft_session_options session = {static_cast<uint32_t>(context), static_cast<weft_type>(kv),
-                                          WEFT_POLICY_THROUGHPUT, static_cast<weft_type>(kv_values)};
+    weft_session_options session = weft_session_options_default();
+    session.context = static_cast<uint32_t>(context);
+    session.kv = static_cast<weft_type>(kv);
+    session.kv_values = static_cast<weft_type>(kv_values);
     weft_probe_report report = {};
     return take(env, [&](char** json, weft_error* error) {
-      return weft_probe(file.get(), static_cast<uint64_t>(needed), &options, &session, &report, json, error);
+      return weft_probe(file.get(), static_cast<uint64_t>(needed), &options, &session, &report, sizeof report, json,
+                        error);
     });
   });
 }
@@ -156,7 +165,7 @@ NATIVE(void, modelFree)(JNIEnv*, jclass, jlong model) { weft_model_free(as<weft_
 
 NATIVE(jobject, modelInfo)(JNIEnv* env, jclass, jlong model) {
   return guard(env, [&] {
-    const weft_model_info info = weft_model_get_info(as<weft_model>(model));
+    const weft_model_info info = info_of(model);
     const jbyteArray family = bytes(env, info.family), type = bytes(env, info.type), device = bytes(env, info.device),
                      driver = bytes(env, info.driver);
     const auto integer = [](uint32_t value) { return static_cast<jint>(value); };
@@ -246,7 +255,7 @@ NATIVE(jfloatArray, rows)(JNIEnv* env, jclass, jlong model, jintArray array, jin
 NATIVE(jintArray, keep)(JNIEnv* env, jclass, jlong model, jbyteArray list) {
   return guard(env, [&] {
     const Text terms(env, list);
-    return take_ids(env, weft_model_get_info(as<weft_model>(model)).vocab_size,
+    return take_ids(env, info_of(model).vocab_size,
                     [&](auto... out) { return weft_vocab_keep(as<weft_model>(model), terms.get(), out...); });
   });
 }

@@ -3,7 +3,8 @@
 declare.py           writes the file
 declare.py --check   exits with 1 if the file is not what it would write; a test runs this
 
-The headers use few forms, and this reads no others: a declaration that it does not know is an error.
+The headers use few forms, and this reads no others: a declaration that it does not know is an error. Their inline functions
+become functions of Python.
 """
 import pathlib
 import re
@@ -30,7 +31,7 @@ class Header:
 
     def __init__(self):
         self.lines, self.functions = [], []
-        self.enums, self.structs, self.callbacks, self.constants = set(), set(), set(), {}
+        self.enums, self.structs, self.callbacks, self.constants, self.members = set(), set(), set(), {}, {}
 
     def ctype(self, text):
         """The ctypes expression of a type, such as "const weft_model *"."""
@@ -70,6 +71,7 @@ class Header:
             member, _, explicit = (part.strip() for part in member.partition("="))
             value = int(explicit, 0) if explicit else value
             members.append(f"    {member} = {value}\n")
+            self.members[member] = f"{name}.{member}"
             value += 1
         self.enums.add(name)
         self.lines.append(f"\nclass {name}(enum.IntEnum):\n{''.join(members)}\n")
@@ -97,6 +99,19 @@ class Header:
         types = ", ".join(self.parameters(parameters))
         self.functions.append(f'    "{name}": ({"None" if result == "void" else self.ctype(result)}, [{types}]),\n')
 
+    def default(self, name, body):
+        """The function that gives a struct with the defaults of all its fields."""
+        declared, *lines, end = [line.strip() for line in body.strip().rstrip(";").split(";")]
+        variable = re.fullmatch(rf"{name} (\w+)", declared)[1]
+        assert lines[:2] == [f"memset(&{variable}, 0, sizeof {variable})", f"{variable}.size = sizeof {variable}"], lines
+        assert end == f"return {variable}", end
+        values = [re.fullmatch(rf"{variable}\.(\w+) = ([\w.]+)", line).groups() for line in lines[2:]]
+        fields = ["size=ctypes.sizeof(" + name + ")", *(f"{field}={self.value(value)}" for field, value in values)]
+        self.lines.append(f"\ndef {name}_default():\n    return {name}({', '.join(fields)})\n\n")
+
+    def value(self, text):
+        return text.rstrip("f") if text[0].isdigit() else self.members[text]
+
     def declaration(self, text):
         for pattern, read in (
                 (r"typedef enum (\w+) WEFT_ENUM \{(.*)\} \1", self.enumeration),
@@ -122,10 +137,15 @@ class Header:
             self.constants[name] = int(value.rstrip("u"), 0)
             self.lines.append(f"{name} = {value.rstrip('u')}\n")
         text = re.sub(r"^#.*$", "", text, flags=re.M)
+        inline = r"\s*static inline (\w+) \1_default\(void\) \{([^}]*)\}"
         # A semicolon inside braces does not end a declaration.
-        for declaration in re.findall(r"(?:[^;{]|\{[^}]*\})+;", text):
-            self.declaration(declaration[:-1].strip())
-        rest = re.sub(r"(?:[^;{]|\{[^}]*\})+;", "", text).strip()
+        declaration = r"(?:[^;{]|\{[^}]*\})+;"
+        for found in re.finditer(rf"{inline}|{declaration}", text):
+            if found[1]:
+                self.default(found[1], found[2])
+            else:
+                self.declaration(found[0][:-1].strip())
+        rest = re.sub(rf"{inline}|{declaration}", "", text).strip()
         assert not rest, f"it was not read: {rest}"
 
 

@@ -43,6 +43,7 @@ typedef struct weft_heard {
 typedef int (*weft_heard_callback)(void* user, const weft_heard* heard);
 
 typedef struct weft_listen_options {
+  size_t size;                 /* of this struct, by weft_listen_options_default */
   const char* language;        /* a code such as "de"; NULL: found by the first 30 seconds that are not silent */
   int translate;               /* not 0: to English */
   const char* prompt;          /* UTF-8 text that comes before the recording, for names and spelling; NULL: none */
@@ -53,12 +54,20 @@ typedef struct weft_listen_options {
    * NULL: 0, 0.2, 0.4, 0.6, 0.8, 1. */
   const float* temperatures;
   size_t temperature_count;
-  weft_heard_callback callback;
-  void* user; /* passed to callback */
   /* Not 0: segments have words. Each 30 seconds' text is then read once more, for the decoder's attention to what it
    * hears. The text stays the same. */
   int words;
+  weft_heard_callback callback;
+  void* user; /* passed to callback */
 } weft_listen_options;
+
+/* zeros: a callback has to be set */
+static inline weft_listen_options weft_listen_options_default(void) {
+  weft_listen_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
 
 /* Begins a recording, and gives up the one before if it has not ended. The options' strings and temperatures are
  * copied. WEFT_INVALID_ARGUMENT for values that are out of range, a language that the model does not know, and a

@@ -80,15 +80,17 @@ class Listener {
     const auto tell = [](void* user, const weft_heard* heard) {
       return (*static_cast<const OnHeard*>(user))(*heard) ? 0 : 1;
     };
-    return {options.language.empty() ? nullptr : options.language.c_str(),
-            options.translate,
-            options.prompt.empty() ? nullptr : options.prompt.c_str(),
-            options.samples_per_second,
-            options.temperatures.empty() ? nullptr : options.temperatures.data(),
-            options.temperatures.size(),
-            tell,
-            on_heard_.get(),
-            options.words};
+    weft_listen_options c = weft_listen_options_default();
+    if (!options.language.empty()) c.language = options.language.c_str();
+    c.translate = options.translate;
+    if (!options.prompt.empty()) c.prompt = options.prompt.c_str();
+    c.samples_per_second = options.samples_per_second;
+    if (!options.temperatures.empty()) c.temperatures = options.temperatures.data();
+    c.temperature_count = options.temperatures.size();
+    c.words = options.words;
+    c.callback = tell;
+    c.user = on_heard_.get();
+    return c;
   }
   std::unique_ptr<OnHeard> on_heard_ = std::make_unique<OnHeard>();  // stays where it is if this object is moved
   std::unique_ptr<weft_listener, Free> handle_;

@@ -27,7 +27,7 @@ inline std::vector<Session> make_session_group(const Model& model, std::size_t c
 inline std::vector<Session> make_session_group(const Model& model, std::size_t count, std::uint32_t context = 0,
                                                weft_type kv = WEFT_TYPE_FILE,
                                                weft_policy policy = WEFT_POLICY_THROUGHPUT) {
-  return make_session_group(model, count, weft_session_options{context, kv, policy, WEFT_TYPE_FILE});
+  return make_session_group(model, count, session_options(context, kv, policy));
 }
 
 // A session that has ended.

@@ -32,18 +32,26 @@ typedef enum weft_file_type WEFT_ENUM {
 WEFT_API const char* weft_file_type_name(weft_file_type type);
 
 typedef struct weft_convert_options {
-  weft_file_type type;                     /* not WEFT_FILE_TYPE_DEFAULT */
-  weft_file_type vocab_type;               /* of the vocabulary table; WEFT_FILE_TYPE_DEFAULT: as type says */
-  int replace;                             /* 1: replace a file that is there already, when the new one is whole */
-  int (*progress)(void* user, float done); /* as in weft_model_options */
-  void* user;
+  size_t size;               /* of this struct, by weft_convert_options_default */
+  weft_file_type type;       /* not WEFT_FILE_TYPE_DEFAULT */
+  weft_file_type vocab_type; /* of the vocabulary table; WEFT_FILE_TYPE_DEFAULT: as type says */
+  int replace;               /* 1: replace a file that is there already, when the new one is whole */
   /* Importance matrix of this model, which says how much an error of each column matters: a GGUF file as `weft imatrix`
    * and llama.cpp's llama-imatrix write it, or the latter's older format; NULL: all columns matter alike. F16, Q8_0 and
    * Q4_1 do not use it. */
   const char* importance;
+  int (*progress)(void* user, float done); /* as in weft_model_options */
+  void* user;
 } weft_convert_options;
 
-WEFT_API weft_convert_options weft_convert_options_default(void); /* q8 for everything, nothing is replaced */
+/* q8 for everything, nothing is replaced */
+static inline weft_convert_options weft_convert_options_default(void) {
+  weft_convert_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.type = WEFT_FILE_TYPE_Q8_0;
+  return options;
+}
 
 /* Writes a GGUF file of another type from a GGUF file or a Hugging Face folder of any family that GGUF has, on all
  * cores of the CPU; llama.cpp opens it too. Numbers become F16, Q8_0 and Q4_1 as when a model is loaded with that type.

@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 typedef struct weft_importance_options {
+  size_t size;      /* of this struct, by weft_importance_options_default */
   const char* name; /* of the text, which the file has; NULL: "text" */
   /* The text is cut into parts of so many tokens, or of the model's context less one if that is fewer, each with a
    * context of its own; 0: 512. imatrix.chunk_size of the file is the number that was used. */
@@ -20,7 +21,13 @@ typedef struct weft_importance_options {
   void* user;
 } weft_importance_options;
 
-WEFT_API weft_importance_options weft_importance_options_default(void); /* zeros */
+/* zeros */
+static inline weft_importance_options weft_importance_options_default(void) {
+  weft_importance_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
 
 /* Measures a decoder's products over a text and writes the GGUF file `out` in llama.cpp's format: general.type
  * "imatrix", and for the weights NAME of each product of the layers NAME.in_sum2 and NAME.counts, with GGUF's names.

@@ -23,17 +23,26 @@ typedef struct weft_lens_row {
 typedef int (*weft_lens_callback)(void* user, const weft_lens_row* row);
 
 typedef struct weft_lens_options {
-  uint32_t first; /* position of the first token */
-  uint32_t count; /* tokens; 0: all to the end of the context */
+  size_t size;        /* of this struct, by weft_lens_options_default */
+  uint32_t first;     /* position of the first token */
+  uint32_t count;     /* tokens; 0: all to the end of the context */
+  int without_logits; /* 1: logits are NULL, which spares most of the time */
   /* (layer_count) the layers, in the order in which the rows of a token come; one may be named twice. NULL, with
    * layer_count 0: all, from 0 to weft_model_info.layers. */
   const uint32_t* layers;
   size_t layer_count;
-  int without_logits; /* 1: logits are NULL, which spares most of the time */
 } weft_lens_options;
 
+/* zeros: everything */
+static inline weft_lens_options weft_lens_options_default(void) {
+  weft_lens_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
+
 /* Computes the hidden states of the session's context and tells them row by row: token after token, and of each token
- * the layers in the order of the options. options may be NULL: zeros, which is everything.
+ * the layers in the order of the options. options may be NULL: the defaults, which are everything.
  *
  * logits = W norm(hidden), with the model's own final norm and its vocabulary table W, is the logit lens
  * (nostalgebraist 2020, "interpreting GPT: the logit lens"). After the last layer these are the model's logits: as

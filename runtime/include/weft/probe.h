@@ -32,6 +32,7 @@ typedef struct weft_probe_report {
 /* Tells which device would be used, and whether a model fits on it, without loading the model. Something that is
  * missing on the machine is not an error but an answer: no Vulkan loader, no driver, no such device, a device that Weft
  * cannot use, a file that is not there or not a model. The status is then WEFT_OK, and *report says what was found.
+ * report_size: sizeof *report.
  *
  * path: as in weft_model_load, but NULL: no model, and "": the model installed in share/weft. bytes: device memory that
  * is needed besides the model; without a model, all that is needed. path NULL and bytes 0: only the devices. options
@@ -65,8 +66,8 @@ typedef struct weft_probe_report {
  *
  * WEFT_INVALID_ARGUMENT if report is NULL, or an option is outside its range: type, vocab_type, tie, kv, policy. */
 WEFT_API weft_status weft_probe(const char* path, uint64_t bytes, const weft_model_options* options,
-                                const weft_session_options* session, weft_probe_report* report, char** json,
-                                weft_error* error);
+                                const weft_session_options* session, weft_probe_report* report, size_t report_size,
+                                char** json, weft_error* error);
 
 #ifdef __cplusplus
 }

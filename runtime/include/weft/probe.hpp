@@ -24,7 +24,8 @@ inline Probe probe(const std::optional<std::string>& path = {}, std::uint64_t by
   Probe result;
   char* json = nullptr;
   detail::check([&](weft_error* error) {
-    return weft_probe(path ? path->c_str() : nullptr, bytes, &c, &session, &result.report, &json, error);
+    return weft_probe(path ? path->c_str() : nullptr, bytes, &c, &session, &result.report, sizeof result.report, &json,
+                      error);
   });
   result.json = detail::take(json);
   return result;

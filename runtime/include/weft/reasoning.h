@@ -24,10 +24,19 @@ WEFT_API weft_status weft_apply_chat_template_thinking(const weft_model* model, 
 typedef int (*weft_reasoning_callback)(void* user, const char* text, size_t length);
 
 typedef struct weft_reasoning_options {
+  size_t size;                      /* of this struct, by weft_reasoning_options_default */
+  uint32_t max_tokens;              /* of the reasoning of an answer, after which it is closed; 0: no limit */
   weft_reasoning_callback callback; /* may be NULL */
   void* user;                       /* passed to callback */
-  uint32_t max_tokens;              /* of the reasoning of an answer, after which it is closed; 0: no limit */
 } weft_reasoning_options;
+
+/* zeros */
+static inline weft_reasoning_options weft_reasoning_options_default(void) {
+  weft_reasoning_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
 
 /* Separates reasoning and answer in later weft_session_generate calls. The token callback still gets each id, but only
  * the text of the answer, without the marks and the spaces around them. The reasoning begins if the context ends within

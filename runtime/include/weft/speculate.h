@@ -60,7 +60,9 @@ typedef struct weft_speculation_stats {
   uint64_t drafted_tokens, accepted_tokens;
 } weft_speculation_stats;
 
-WEFT_API weft_speculation_stats weft_session_get_speculation_stats(const weft_session* session);
+/* Writes the sums to *stats. size: sizeof *stats. stats may be NULL: nothing is written. */
+WEFT_API void weft_session_get_speculation_stats(const weft_session* session, weft_speculation_stats* stats,
+                                                 size_t size);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,15 @@
  * end its thread (pthread_exit); pthread_cancel acts after the call. Threads that Weft or a driver starts block all
  * signals.
  *
+ * Structs. A struct that the caller fills in begins with `size`, which the struct's _default function sets to its
+ * sizeof: begin with that function, then set fields. So the structs can grow: later versions add fields at the end, and
+ * the library takes the default for a field that a program's header did not have. WEFT_INVALID_ARGUMENT, naming the
+ * struct, for a size below that of the first version or above 4096, and for bytes that are not 0 after the fields that
+ * the library knows: a newer header's fields that this library lacks. Getters of structs take the size of the caller's
+ * struct, fill in as much of it as they know and set the rest to 0. weft_error, and structs without `size` that stand
+ * in arrays (weft_message, weft_batch_entry, weft_stage, ...), stay as they are for good; those that a callback gets
+ * may grow at their end.
+ *
  * Units. Text is UTF-8; lengths are in bytes. Times are in seconds. Token ids are the tokenizer's: 0 to vocab_size - 1;
  * those of soft tokens are in soft.h. Functions that return ids take ids, capacity and count: they write at most
  * capacity ids and set *count to the number there are. If that is more than capacity, the ids are cut and the status is
@@ -32,6 +41,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(WEFT_BUILDING_LIBRARY)
 #define WEFT_API __attribute__((visibility("default")))
@@ -51,7 +61,7 @@ extern "C" {
 #endif
 
 #define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_MINOR 2
 #define WEFT_VERSION_PATCH 0
 
 typedef enum weft_status WEFT_ENUM {
@@ -76,7 +86,7 @@ typedef struct weft_error {
   char hint[256];     /* what to do; may be empty */
 } weft_error;
 
-/* "0.1.0". Static. */
+/* "0.2.0". Static. */
 WEFT_API const char* weft_version(void);
 /* Names the folder of the files that Weft makes of its own accord: compiled pipelines, what weft_tune has measured, and
  * what a model's hidden states are like. It is made when it is needed. It counts for the whole process and for every
@@ -149,6 +159,7 @@ typedef enum weft_type WEFT_ENUM {
 typedef enum weft_tie WEFT_ENUM { WEFT_TIE_AUTO = 0, WEFT_TIE_NEVER } weft_tie;
 
 typedef struct weft_model_options {
+  size_t size; /* of this struct, by weft_model_options_default */
   /* A device's index, or a part of its name (case is ignored). NULL or "": the environment variable WEFT_DEVICE, else
    * the best device (discrete, then integrated, then virtual, then CPU), of several GPUs the best that the model fits.
    *
@@ -158,7 +169,6 @@ typedef struct weft_model_options {
    * model: families with an encoder, streamed layers, keep-lists, speculation and rows of the table. weft_model_info
    * and weft_stats count the first device's. */
   const char* device;
-  weft_type type; /* of the matrices and the vocabulary table on the device */
   /* Called with 0 to 1 while the model loads. Return 0 to continue, non-zero to give up (WEFT_CANCELLED). NULL: no
    * reports, and the load may return before all layers are on the device (see weft_model_load). */
   int (*progress)(void* user, float done);
@@ -174,6 +184,7 @@ typedef struct weft_model_options {
    * of f16 matrices are rounded to f16 if caps has fp16. Logits change a little (docs/formats.md says how much).
    * WEFT_UNSUPPORTED if caps has no int8_dot_fast, and on Mali and V3D. */
   int int8_inputs;
+  weft_type type; /* of the matrices and the vocabulary table on the device */
   /* How the vocabulary table (or both tables, where they are separate) is kept on the device; WEFT_TYPE_FILE: as
    * `type` says. A q4 model decodes well with a q8 table, of which the certified and fast heads read less. */
   weft_type vocab_type;
@@ -181,7 +192,12 @@ typedef struct weft_model_options {
 } weft_model_options;
 
 /* device and progress NULL, type and vocab_type WEFT_TYPE_FILE, tie WEFT_TIE_AUTO, the others 0. */
-WEFT_API weft_model_options weft_model_options_default(void);
+static inline weft_model_options weft_model_options_default(void) {
+  weft_model_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
 
 /* Loads a model from a GGUF file or a Hugging Face folder, or by the name that `weft pull` gave it in the user's cache,
  * unless a file has that name. path NULL: the model installed in share/weft. options NULL: the defaults.
@@ -211,20 +227,21 @@ typedef struct weft_model_info {
   uint32_t max_context; /* tokens that the model was made for */
   int tied;             /* 1: gather and projection read one table */
   int has_chat_template;
+  int reads_prompt_apart;         /* 1: an encoder-decoder such as T5, see weft_session_prompt */
+  uint32_t mask_token;            /* the id of the token to be predicted, BERT's "[MASK]"; UINT32_MAX: there is none */
   uint64_t parameters;            /* count; a shared table counts once */
   uint64_t vocab_bytes;           /* device memory of the vocabulary table or tables */
   uint64_t layer_bytes;           /* device memory of all other weights */
   uint64_t bytes_per_token;       /* bytes of weights that are read to decode one token */
   double load_seconds;            /* duration of weft_model_load */
   uint64_t tokenizer_fingerprint; /* hash of the tokens in order; keep-lists are bound to it */
-  uint32_t mask_token;            /* the id of the token to be predicted, BERT's "[MASK]"; UINT32_MAX: there is none */
   uint64_t streamed_bytes;        /* host memory of weights: streamed layers, per-layer embeddings */
   uint64_t device_bytes;          /* device memory that the model and its sessions use now */
   uint64_t most_device_bytes;     /* the most they used at any time */
-  int reads_prompt_apart;         /* 1: an encoder-decoder such as T5, see weft_session_prompt */
 } weft_model_info;
 
-WEFT_API weft_model_info weft_model_get_info(const weft_model* model);
+/* Writes what is known of the model to *info. size: sizeof *info. info may be NULL: nothing is written. */
+WEFT_API void weft_model_get_info(const weft_model* model, weft_model_info* info, size_t size);
 
 /* Describes what the device holds. Waits until all layers are loaded. *json: an object with most fields of
  * weft_model_info (the fingerprint as 16 hexadecimal digits) and:
@@ -383,6 +400,7 @@ typedef enum weft_policy WEFT_ENUM {
 } weft_policy;
 
 typedef struct weft_session_options {
+  size_t size;      /* of this struct, by weft_session_options_default */
   uint32_t context; /* tokens that the session can hold, 2 to max_context; 0: max_context, but at most 4096 */
   /* Type of cached keys and values; WEFT_TYPE_FILE: f16. WEFT_TYPE_Q8 takes about half the memory, WEFT_TYPE_Q4 less
    * than a third. With Q4, keys lose more than values do: docs/measurements.md has how far answers move.
@@ -394,7 +412,12 @@ typedef struct weft_session_options {
 } weft_session_options;
 
 /* context 0, kv and kv_values WEFT_TYPE_FILE, policy WEFT_POLICY_THROUGHPUT. */
-WEFT_API weft_session_options weft_session_options_default(void);
+static inline weft_session_options weft_session_options_default(void) {
+  weft_session_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
 /* Creates a session with an empty context, the default sampling and the head "full". options NULL: the defaults.
  * WEFT_INVALID_ARGUMENT for an option outside its range; WEFT_UNSUPPORTED for a model that cannot generate (BERT), or
  * whose keys cannot be Q4 (Hunyuan). */
@@ -408,13 +431,14 @@ WEFT_API void weft_session_free(weft_session* session);
  * are kept. The penalties also apply to greedy decoding. The same seed and prompt give the same text on the same device
  * and driver if the same calls computed the context: rounding depends on how many tokens a pass computes. */
 typedef struct weft_sampling {
+  size_t size; /* of this struct, by weft_sampling_default */
+  uint64_t seed;
   float temperature;    /* 0: greedy (the lowest id if several are best); else at least 0.0001; divides the logits */
   uint32_t top_k;       /* only the k best tokens; 0: all */
   float top_p;          /* only the smallest set of best tokens with at least this probability, (0, 1]; 1: all */
   float min_p;          /* only tokens with at least this share of the best token's probability, [0, 1]; 0: all */
   float repeat_penalty; /* > 0; divides positive logits of tokens in the context and multiplies negative ones (Keskar et
                            al. 2019, "CTRL"); 1: none */
-  uint64_t seed;
   float presence_penalty;  /* -2 to 2; subtracted from the logit of a token generated since the last prompt; 0: none */
   float frequency_penalty; /* -2 to 2; subtracted once for each time it was generated since then; 0: none */
   float typical_p;         /* only the fewest tokens whose surprise is closest to the entropy and that have this
@@ -422,7 +446,18 @@ typedef struct weft_sampling {
 } weft_sampling;
 
 /* temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, no penalties, typical_p 1, seed 0 */
-WEFT_API weft_sampling weft_sampling_default(void);
+static inline weft_sampling weft_sampling_default(void) {
+  weft_sampling sampling;
+  memset(&sampling, 0, sizeof sampling);
+  sampling.size = sizeof sampling;
+  sampling.temperature = 0.7f;
+  sampling.top_k = 40;
+  sampling.top_p = 0.95f;
+  sampling.min_p = 0.05f;
+  sampling.repeat_penalty = 1;
+  sampling.typical_p = 1;
+  return sampling;
+}
 /* Sets the sampling for later calls. WEFT_INVALID_ARGUMENT for a value outside its range. */
 WEFT_API weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error);
 
@@ -519,11 +554,20 @@ typedef enum weft_stop WEFT_ENUM {
 } weft_stop;
 
 typedef struct weft_generate_options {
+  size_t size;                  /* of this struct, by weft_generate_options_default */
   uint32_t max_tokens;          /* 0: until another reason to stop */
   int ignore_stop_tokens;       /* not 0: continue after the model's stop tokens */
   weft_token_callback callback; /* may be NULL */
   void* user;                   /* passed to callback */
 } weft_generate_options;
+
+/* max_tokens 0, no callback; the model's stop tokens end the text. */
+static inline weft_generate_options weft_generate_options_default(void) {
+  weft_generate_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  return options;
+}
 
 /* Computes what is pending of the context, then appends tokens to it, with one callback for each. *stop (stop may be
  * NULL) is why it ended. If the context is full already, it ends at once with WEFT_STOP_CONTEXT. If the call fails, the
@@ -537,7 +581,7 @@ WEFT_API weft_status weft_session_generate(weft_session* session, const weft_gen
 /* A session of a batch. */
 typedef struct weft_batch_entry {
   weft_session* session;
-  weft_generate_options options;
+  const weft_generate_options* options;
   weft_stop stop; /* set when the call succeeds: why the session ended */
 } weft_batch_entry;
 
@@ -625,7 +669,8 @@ typedef struct weft_stats {
   weft_stage stages[WEFT_MAX_STAGES];      /* largest share first */
 } weft_stats;
 
-WEFT_API weft_stats weft_session_get_stats(const weft_session* session);
+/* Writes the sums to *stats. size: sizeof *stats. stats may be NULL: nothing is written. */
+WEFT_API void weft_session_get_stats(const weft_session* session, weft_stats* stats, size_t size);
 
 #ifdef __cplusplus
 }

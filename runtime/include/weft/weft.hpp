@@ -36,7 +36,7 @@
 
 namespace weft::api {
 
-// The library's version, "0.1.0"; see weft_version.
+// The library's version, "0.2.0"; see weft_version.
 inline std::string version() { return weft_version(); }
 
 // The folder of Weft's own files, "": none; see weft_set_cache_folder.
@@ -100,7 +100,11 @@ class Model {
   }
 
   // See weft_model_get_info. The strings belong to the model.
-  weft_model_info info() const { return weft_model_get_info(get()); }
+  weft_model_info info() const {
+    weft_model_info info;
+    weft_model_get_info(get(), &info, sizeof info);
+    return info;
+  }
 
   // The model's tensors on the device, as JSON; see weft_model_describe. Waits until all layers are loaded.
   std::string describe() const {
@@ -365,7 +369,7 @@ struct Tokens {
   std::exception_ptr thrown;
 
   weft_generate_options options(std::uint32_t max_tokens, bool ignore_stop_tokens) {
-    weft_generate_options options{};
+    weft_generate_options options = weft_generate_options_default();
     options.max_tokens = max_tokens;
     options.ignore_stop_tokens = ignore_stop_tokens;
     options.user = this;
@@ -380,6 +384,18 @@ struct Tokens {
 };
 }  // namespace detail
 
+// See weft_session_options.
+inline weft_session_options session_options(std::uint32_t context = 0, weft_type kv = WEFT_TYPE_FILE,
+                                            weft_policy policy = WEFT_POLICY_THROUGHPUT,
+                                            weft_type kv_values = WEFT_TYPE_FILE) {
+  weft_session_options options = weft_session_options_default();
+  options.context = context;
+  options.kv = kv;
+  options.kv_values = kv_values;
+  options.policy = policy;
+  return options;
+}
+
 // One conversation with a model; see weft_session. May be used by one thread at a time, except cancel() and
 // clear_cancel().
 class Session {
@@ -387,7 +403,7 @@ class Session {
   // context: tokens it can hold; 0: the model's maximum, but at most 4096. kv: type of the cached keys and values.
   explicit Session(const Model& model, std::uint32_t context = 0, weft_type kv = WEFT_TYPE_FILE,
                    weft_policy policy = WEFT_POLICY_THROUGHPUT)
-      : Session(model, weft_session_options{context, kv, policy, WEFT_TYPE_FILE}) {}
+      : Session(model, session_options(context, kv, policy)) {}
   Session(const Model& model, const weft_session_options& options) : vocab_size_(model.info().vocab_size) {
     weft_session* session = nullptr;
     detail::check([&](weft_error* error) { return weft_session_create(model.get(), &options, &session, error); });
@@ -428,7 +444,11 @@ class Session {
   void set_medusa(const std::string& path) {
     detail::check([&](weft_error* error) { return weft_session_set_medusa(get(), path.c_str(), error); });
   }
-  weft_speculation_stats speculation_stats() const { return weft_session_get_speculation_stats(get()); }
+  weft_speculation_stats speculation_stats() const {
+    weft_speculation_stats stats;
+    weft_session_get_speculation_stats(get(), &stats, sizeof stats);
+    return stats;
+  }
 
   // Pairs of a token's id and its bias; see weft_session_set_logit_bias. Replaces all biases that were set before.
   void set_logit_bias(const std::vector<std::pair<std::uint32_t, float>>& biases) {
@@ -510,7 +530,10 @@ class Session {
   void set_reasoning(std::function<bool(std::string_view text)> callback, std::uint32_t max_tokens = 0) {
     auto kept =
         callback ? std::make_unique<detail::Reasoning>(detail::Reasoning{std::move(callback), nullptr}) : nullptr;
-    const weft_reasoning_options options = {detail::Reasoning::call, kept.get(), max_tokens};
+    weft_reasoning_options options = weft_reasoning_options_default();
+    options.max_tokens = max_tokens;
+    options.callback = detail::Reasoning::call;
+    options.user = kept.get();
     detail::check(
         [&](weft_error* error) { return weft_session_set_reasoning(get(), kept ? &options : nullptr, error); });
     reasoning_ = std::move(kept);
@@ -558,7 +581,8 @@ class Session {
 
   // The hidden states of the context, and the logits that the model would have after each layer; return false from the
   // callback to end it (Failure with WEFT_CANCELLED); see weft_session_lens.
-  void lens(const std::function<bool(const weft_lens_row&)>& callback, const weft_lens_options& options = {}) {
+  void lens(const std::function<bool(const weft_lens_row&)>& callback,
+            const weft_lens_options& options = weft_lens_options_default()) {
     detail::Lens state{&callback, nullptr};
     detail::check(
         [&](weft_error* error) { return weft_session_lens(get(), &options, &detail::Lens::call, &state, error); },
@@ -614,7 +638,11 @@ class Session {
   // Empties the context and the statistics; see weft_session_reset.
   void reset() noexcept { weft_session_reset(get()); }
   // See weft_stats.
-  weft_stats stats() const { return weft_session_get_stats(get()); }
+  weft_stats stats() const {
+    weft_stats stats;
+    weft_session_get_stats(get(), &stats, sizeof stats);
+    return stats;
+  }
   // The C handle, which this object owns.
   weft_session* get() const noexcept { return handle_.get(); }
 
@@ -640,11 +668,14 @@ struct BatchEntry {
 // weft_generate_batch. If callbacks throw, the exception of the first such entry is rethrown.
 inline std::vector<weft_stop> generate_batch(const std::vector<BatchEntry>& entries) {
   std::vector<detail::Tokens> states;
-  states.reserve(entries.size());  // the options point to them
+  std::vector<weft_generate_options> options;
+  states.reserve(entries.size());  // the options point to them, and the list to the options
+  options.reserve(entries.size());
   std::vector<weft_batch_entry> list;
   for (const BatchEntry& entry : entries) {
     states.push_back({&entry.callback, nullptr});
-    list.push_back({entry.session.get(), states.back().options(entry.max_tokens, entry.ignore_stop_tokens), {}});
+    options.push_back(states.back().options(entry.max_tokens, entry.ignore_stop_tokens));
+    list.push_back({entry.session.get(), &options.back(), {}});
   }
   weft_error error{};
   const weft_status status = weft_generate_batch(list.data(), list.size(), &error);

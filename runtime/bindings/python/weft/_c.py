@@ -3,7 +3,7 @@ import ctypes
 import enum
 
 WEFT_VERSION_MAJOR = 0
-WEFT_VERSION_MINOR = 1
+WEFT_VERSION_MINOR = 2
 WEFT_VERSION_PATCH = 0
 WEFT_MAX_LOGPROBS = 20
 WEFT_NO_TOKEN = 0xffffffff
@@ -51,15 +51,20 @@ class weft_tie(enum.IntEnum):
 
 class weft_model_options(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
         ("device", ctypes.c_char_p),
-        ("type", ctypes.c_int),
         ("progress", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_float)),
         ("user", ctypes.c_void_p),
         ("memory_budget", ctypes.c_uint64),
         ("int8_inputs", ctypes.c_int),
+        ("type", ctypes.c_int),
         ("vocab_type", ctypes.c_int),
         ("tie", ctypes.c_int),
     ]
+
+
+def weft_model_options_default():
+    return weft_model_options(size=ctypes.sizeof(weft_model_options))
 
 
 class weft_model_info(ctypes.Structure):
@@ -74,17 +79,17 @@ class weft_model_info(ctypes.Structure):
         ("max_context", ctypes.c_uint32),
         ("tied", ctypes.c_int),
         ("has_chat_template", ctypes.c_int),
+        ("reads_prompt_apart", ctypes.c_int),
+        ("mask_token", ctypes.c_uint32),
         ("parameters", ctypes.c_uint64),
         ("vocab_bytes", ctypes.c_uint64),
         ("layer_bytes", ctypes.c_uint64),
         ("bytes_per_token", ctypes.c_uint64),
         ("load_seconds", ctypes.c_double),
         ("tokenizer_fingerprint", ctypes.c_uint64),
-        ("mask_token", ctypes.c_uint32),
         ("streamed_bytes", ctypes.c_uint64),
         ("device_bytes", ctypes.c_uint64),
         ("most_device_bytes", ctypes.c_uint64),
-        ("reads_prompt_apart", ctypes.c_int),
     ]
 
 
@@ -117,6 +122,7 @@ class weft_policy(enum.IntEnum):
 
 class weft_session_options(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
         ("context", ctypes.c_uint32),
         ("kv", ctypes.c_int),
         ("policy", ctypes.c_int),
@@ -124,18 +130,27 @@ class weft_session_options(ctypes.Structure):
     ]
 
 
+def weft_session_options_default():
+    return weft_session_options(size=ctypes.sizeof(weft_session_options))
+
+
 class weft_sampling(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("seed", ctypes.c_uint64),
         ("temperature", ctypes.c_float),
         ("top_k", ctypes.c_uint32),
         ("top_p", ctypes.c_float),
         ("min_p", ctypes.c_float),
         ("repeat_penalty", ctypes.c_float),
-        ("seed", ctypes.c_uint64),
         ("presence_penalty", ctypes.c_float),
         ("frequency_penalty", ctypes.c_float),
         ("typical_p", ctypes.c_float),
     ]
+
+
+def weft_sampling_default():
+    return weft_sampling(size=ctypes.sizeof(weft_sampling), temperature=0.7, top_k=40, top_p=0.95, min_p=0.05, repeat_penalty=1, typical_p=1)
 
 
 class weft_grammar_kind(enum.IntEnum):
@@ -157,6 +172,7 @@ class weft_stop(enum.IntEnum):
 
 class weft_generate_options(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
         ("max_tokens", ctypes.c_uint32),
         ("ignore_stop_tokens", ctypes.c_int),
         ("callback", weft_token_callback),
@@ -164,10 +180,14 @@ class weft_generate_options(ctypes.Structure):
     ]
 
 
+def weft_generate_options_default():
+    return weft_generate_options(size=ctypes.sizeof(weft_generate_options))
+
+
 class weft_batch_entry(ctypes.Structure):
     _fields_ = [
         ("session", ctypes.POINTER(weft_session)),
-        ("options", weft_generate_options),
+        ("options", ctypes.POINTER(weft_generate_options)),
         ("stop", ctypes.c_int),
     ]
 
@@ -257,16 +277,21 @@ weft_heard_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POI
 
 class weft_listen_options(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
         ("language", ctypes.c_char_p),
         ("translate", ctypes.c_int),
         ("prompt", ctypes.c_char_p),
         ("samples_per_second", ctypes.c_uint32),
         ("temperatures", ctypes.POINTER(ctypes.c_float)),
         ("temperature_count", ctypes.c_size_t),
+        ("words", ctypes.c_int),
         ("callback", weft_heard_callback),
         ("user", ctypes.c_void_p),
-        ("words", ctypes.c_int),
     ]
+
+
+def weft_listen_options_default():
+    return weft_listen_options(size=ctypes.sizeof(weft_listen_options))
 
 WEFT_MAX_BATCH = 64
 
@@ -296,12 +321,17 @@ class weft_head_estimate(ctypes.Structure):
 
 class weft_importance_options(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
         ("name", ctypes.c_char_p),
         ("part_tokens", ctypes.c_uint32),
         ("replace", ctypes.c_int),
         ("progress", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_float)),
         ("user", ctypes.c_void_p),
     ]
+
+
+def weft_importance_options_default():
+    return weft_importance_options(size=ctypes.sizeof(weft_importance_options))
 
 
 class weft_lens_row(ctypes.Structure):
@@ -316,12 +346,17 @@ weft_lens_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POIN
 
 class weft_lens_options(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
         ("first", ctypes.c_uint32),
         ("count", ctypes.c_uint32),
+        ("without_logits", ctypes.c_int),
         ("layers", ctypes.POINTER(ctypes.c_uint32)),
         ("layer_count", ctypes.c_size_t),
-        ("without_logits", ctypes.c_int),
     ]
+
+
+def weft_lens_options_default():
+    return weft_lens_options(size=ctypes.sizeof(weft_lens_options))
 
 
 class weft_fit(enum.IntEnum):
@@ -345,10 +380,15 @@ weft_reasoning_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes
 
 class weft_reasoning_options(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("max_tokens", ctypes.c_uint32),
         ("callback", weft_reasoning_callback),
         ("user", ctypes.c_void_p),
-        ("max_tokens", ctypes.c_uint32),
     ]
+
+
+def weft_reasoning_options_default():
+    return weft_reasoning_options(size=ctypes.sizeof(weft_reasoning_options))
 
 
 class weft_reranker(ctypes.Structure):
@@ -376,10 +416,9 @@ FUNCTIONS = {
     "weft_string_free": (None, [ctypes.c_void_p]),
     "weft_devices": (ctypes.c_int, [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_tune": (ctypes.c_int, [ctypes.c_char_p, ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_float), ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
-    "weft_model_options_default": (weft_model_options, []),
     "weft_model_load": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(weft_model_options), ctypes.POINTER(ctypes.POINTER(weft_model)), ctypes.POINTER(weft_error)]),
     "weft_model_free": (None, [ctypes.POINTER(weft_model)]),
-    "weft_model_get_info": (weft_model_info, [ctypes.POINTER(weft_model)]),
+    "weft_model_get_info": (None, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_model_info), ctypes.c_size_t]),
     "weft_model_describe": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_model_measure_bandwidth": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_double), ctypes.POINTER(weft_error)]),
     "weft_tokenize": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
@@ -394,10 +433,8 @@ FUNCTIONS = {
     "weft_model_prompt": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_encoder_embedding": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.c_int, ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_encoder_masked_logits": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
-    "weft_session_options_default": (weft_session_options, []),
     "weft_session_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_session_options), ctypes.POINTER(ctypes.POINTER(weft_session)), ctypes.POINTER(weft_error)]),
     "weft_session_free": (None, [ctypes.POINTER(weft_session)]),
-    "weft_sampling_default": (weft_sampling, []),
     "weft_session_set_sampling": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_sampling), ctypes.POINTER(weft_error)]),
     "weft_session_set_logit_bias": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_set_stops": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_char_p), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
@@ -416,7 +453,7 @@ FUNCTIONS = {
     "weft_session_save": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_session_restore": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_reset": (None, [ctypes.POINTER(weft_session)]),
-    "weft_session_get_stats": (weft_stats, [ctypes.POINTER(weft_session)]),
+    "weft_session_get_stats": (None, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_stats), ctypes.c_size_t]),
     "weft_model_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_session_prompt_parts": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_prompt_part), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_set_duty": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_float, ctypes.POINTER(weft_error)]),
@@ -475,11 +512,10 @@ FUNCTIONS = {
     "weft_table_rows": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_dots": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_table_states": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
-    "weft_importance_options_default": (weft_importance_options, []),
     "weft_measure_importance": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(weft_importance_options), ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(weft_error)]),
     "weft_session_lens": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_lens_options), weft_lens_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
     "weft_session_set_tuned_lens": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(weft_error)]),
-    "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
+    "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_profile": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_profile_after": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_set_prompt_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_prompt_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
@@ -495,7 +531,7 @@ FUNCTIONS = {
     "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_session_set_draft": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_session_set_medusa": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(weft_error)]),
-    "weft_session_get_speculation_stats": (weft_speculation_stats, [ctypes.POINTER(weft_session)]),
+    "weft_session_get_speculation_stats": (None, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_speculation_stats), ctypes.c_size_t]),
     "weft_token_bytes": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_int), ctypes.POINTER(weft_error)]),
     "weft_apply_chat_template_json": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
 }

@@ -74,6 +74,13 @@ def call_text(name: str, *arguments: Any) -> str:
         library.weft_string_free(pointer)
 
 
+def call_struct(structure: Any, function: Any, handle: Any) -> Any:
+    """What a getter of a struct gives."""
+    result = structure()
+    function(handle, ctypes.byref(result), ctypes.sizeof(result))
+    return result
+
+
 def call_ids(guess: int, name: str, *arguments: Any) -> list[int]:
     """As call, for a function that ends with ids, capacity and count. Called again if there are more than guess."""
     count = ctypes.c_size_t(guess)

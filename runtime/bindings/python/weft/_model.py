@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _c
-from ._library import Handle, SupportsFileno, call, call_ids, call_text, call_with_progress, choose, descriptor_of, fill, library, to_ids, to_text
+from ._library import Handle, SupportsFileno, call, call_ids, call_struct, call_text, call_with_progress, choose, descriptor_of, fill, library, to_ids, to_text
 from ._user import ModelUser
 
 if TYPE_CHECKING:
@@ -91,11 +91,12 @@ def probe(
     memory that is needed besides. context, kv and kv_values: of a session. What is missing is an answer: weft_probe of
     weft/probe.h lists the keys.
     """
-    session = _c.weft_session_options(context, choose(_c.weft_type, kv), 0, choose(_c.weft_type, kv_values))
+    session = _c.weft_session_options_default()
+    fill(session, {"context": context, "kv": choose(_c.weft_type, kv), "kv_values": choose(_c.weft_type, kv_values)})
     file = None if path is None else os.fsencode(path)
     report = _c.weft_probe_report()
     result: dict[str, Any] = json.loads(
-        call_text("weft_probe", file, bytes, ctypes.byref(_options(load)), ctypes.byref(session), ctypes.byref(report))
+        call_text("weft_probe", file, bytes, ctypes.byref(_options(load)), ctypes.byref(session), ctypes.byref(report), ctypes.sizeof(report))
     )
     return result
 
@@ -104,7 +105,7 @@ def _options(load: LoadOptions) -> Any:
     wrong = load.keys() - LoadOptions.__annotations__.keys()
     if wrong:
         raise TypeError(f"no options of a load: {', '.join(sorted(wrong))}")
-    options = library.weft_model_options_default()
+    options = _c.weft_model_options_default()
     device, memory_budget = _device(load.get("device")), load.get("memory_budget", 0)
     fill(options, {"device": device, "memory_budget": memory_budget, "int8_inputs": int(load.get("int8_inputs", False))})
     options.type = choose(_c.weft_type, load.get("type", "file"))
@@ -133,17 +134,17 @@ class ModelInfo:
     max_context: int
     tied: bool
     has_chat_template: bool
+    reads_prompt_apart: bool
+    mask_token: int | None
     parameters: int
     vocab_bytes: int
     layer_bytes: int
     bytes_per_token: int
     load_seconds: float
     tokenizer_fingerprint: int
-    mask_token: int | None
     streamed_bytes: int
     device_bytes: int
     most_device_bytes: int
-    reads_prompt_apart: bool
 
 
 class Model:
@@ -237,7 +238,7 @@ class Model:
     def info(self) -> ModelInfo:
         """What is known of the model, and how much device memory is in use now."""
         handle = self.handle()
-        found = library.weft_model_get_info(handle.pointer)
+        found = call_struct(_c.weft_model_info, library.weft_model_get_info, handle.pointer)
         values = {name: getattr(found, name) for name, _ in found._fields_}
         for name, value in values.items():
             if isinstance(value, bytes):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from . import _c
 from ._library import (
-    Handle, Lockstep, SupportsFileno, WeftError, at_position, call, call_ids, call_text, choice, choose, fill, guarded, library, to_ids,
+    Handle, Lockstep, SupportsFileno, WeftError, at_position, call, call_ids, call_struct, call_text, choice, choose, fill, guarded, library, to_ids,
     to_text,
 )
 from ._model import Adapter, Message, Model, float_pointer, import_numpy
@@ -163,7 +163,7 @@ class Duty:
 
 
 def _set_sampling(session: Any, values: dict[str, Any]) -> None:
-    sampling = library.weft_sampling_default()
+    sampling = _c.weft_sampling_default()
     fill(sampling, values)
     call("weft_session_set_sampling", session, ctypes.byref(sampling))
 
@@ -212,7 +212,7 @@ def _set_grammar(session: Any, values: dict[str, Any]) -> None:
     call("weft_session_set_grammar", session, kind, to_text(text), None)
 
 
-_SAMPLING = tuple(field[0] for field in _c.weft_sampling._fields_)
+_SAMPLING = tuple(field[0] for field in _c.weft_sampling._fields_ if field[0] != "size")
 # Settings that are set together, and how.
 _GROUPS: dict[tuple[str, ...], Callable[[Any, dict[str, Any]], None]] = {
     _SAMPLING: _set_sampling,
@@ -254,7 +254,7 @@ class Session(ModelUser):
 
     def __init__(self, model: Model, **options: Unpack[SessionOptions]) -> None:
         given: dict[str, Any] = dict(options)
-        c = library.weft_session_options_default()
+        c = _c.weft_session_options_default()
         fill(c, {"context": given.pop("context", 0)})
         c.kv = choose(_c.weft_type, given.pop("kv", "file"))
         c.kv_values = choose(_c.weft_type, given.pop("kv_values", "file"))
@@ -390,11 +390,11 @@ class Session(ModelUser):
     ) -> Lockstep[Token, None]:
         """begin, with the session, returns the function that generates and its arguments before the options."""
         wanted = {**self._settings, **given}
-        options = _c.weft_generate_options()
+        options = _c.weft_generate_options_default()
         fill(options, {"max_tokens": wanted.get("max_tokens", 0), "ignore_stop_tokens": int(wanted.get("ignore_stop_tokens", False))})
         logprobs, stop, errors = wanted.get("logprobs", 0), ctypes.c_int(), list[BaseException]()
         progress, think, pieces = wanted.get("prompt_progress"), wanted.get("think"), list[str]()
-        reasoning = _c.weft_reasoning_options()
+        reasoning = _c.weft_reasoning_options_default()
         fill(reasoning, {"max_tokens": think if think and think is not True else 0})
         with self._changing() as session:
             self._apply(session, given)
@@ -493,8 +493,8 @@ class Session(ModelUser):
     def stats(self) -> Stats:
         """Sums since the session was created or reset."""
         with self._calling() as session:
-            found = library.weft_session_get_stats(session)
-            guesses = library.weft_session_get_speculation_stats(session)
+            found = call_struct(_c.weft_stats, library.weft_session_get_stats, session)
+            guesses = call_struct(_c.weft_speculation_stats, library.weft_session_get_speculation_stats, session)
         values = {name: getattr(found, name) for name, _ in found._fields_ if not name.startswith("stage")}
         stages = tuple((stage.name.decode(), stage.share) for stage in found.stages[: found.stage_count])
         return Stats(**values, check_passes=guesses.passes, drafted_tokens=guesses.drafted_tokens,
@@ -549,7 +549,8 @@ class Session(ModelUser):
                                                                 for values, size in zip((hidden, logits), shapes)))
             return 0
 
-        options = _c.weft_lens_options(first, count, array if layers else None, len(array), 0)
+        options = _c.weft_lens_options_default()
+        fill(options, {"first": first, "count": count, "layers": array if layers else None, "layer_count": len(array)})
         try:
             with self._changing() as session:
                 call("weft_session_set_tuned_lens", session, None if tuned is None else os.fsencode(tuned))

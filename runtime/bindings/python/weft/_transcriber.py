@@ -123,7 +123,8 @@ class Transcriber(ModelUser):
         wrong = options.keys() - TranscribeOptions.__annotations__.keys()
         if wrong:
             raise TypeError(f"no options of a recording: {', '.join(sorted(wrong))}")
-        given = _c.weft_listen_options(callback=self._callback, translate=int(options.get("translate", False)), words=int(options.get("words", False)))
+        given = _c.weft_listen_options_default()
+        given.callback, given.translate, given.words = self._callback, int(options.get("translate", False)), int(options.get("words", False))
         fill(given, {"samples_per_second": options.get("samples_per_second", _c.WEFT_SAMPLES_PER_SECOND)})
         if (language := options.get("language")) is not None:
             given.language = to_text(language)
