@@ -21,7 +21,7 @@ constexpr uint32_t kDoubtEvery = 512;
 // Least gain over one-token passes for which guesses are checked: such a pass cannot run ahead, and times vary.
 constexpr double kLeastGain = 1.05;
 // Time that wrong guesses may take: of each token's pass, and in addition for a trial, in one-token passes.
-constexpr double kLossShare = 0.025, kTrialLoss = 2;
+constexpr double kLossShare = 0.025, kTrialLoss = 4;
 constexpr size_t kLeastRest = 64;  // tokens
 constexpr double kLongestRest = 1e6;
 
@@ -49,11 +49,10 @@ void PassCosts::passed(uint32_t tokens, double seconds) {
     for (size_t i = 1; i < passes_.size(); ++i) passes_[i].doubt();
 }
 
-bool PassCosts::known(uint32_t tokens) const { return one().known() && passes_[index_of(tokens)].known(); }
-
 double PassCosts::cost(uint32_t tokens) const {
-  if (!known(tokens)) return 1 + kGuessedCost * (tokens - 1);
-  return passes_[index_of(tokens)].seconds() / one().seconds();
+  const MeasuredTime& several = passes_[index_of(tokens)];
+  if (!one().known() || !several.known()) return 1 + kGuessedCost * (tokens - 1);
+  return several.seconds() / one().seconds();
 }
 
 // Tokens in the time of a one-token pass, if `drafted` guesses are checked and a pass gives `expected` tokens.
@@ -106,8 +105,7 @@ void GuessAccount::append() {
 void GuessAccount::passed(uint32_t tokens, double seconds) {
   costs_.passed(tokens, seconds);
   checking_ = tokens > 1;
-  // A single time may be another program's doing, but an estimate may be far too low.
-  if (checking_) spend(costs_.known(tokens) ? costs_.cost(tokens) : seconds / costs_.one().seconds());
+  if (checking_) spend(costs_.cost(tokens));
 }
 
 bool GuessAccount::overdrawn() const { return lost_ > kTrialLoss; }

@@ -37,7 +37,6 @@ class PassCosts {
   void passed(uint32_t tokens, double seconds);
   // Time of a one-token pass. Other costs mean something only if this is known().
   const MeasuredTime& one() const { return passes_[0]; }
-  bool known(uint32_t tokens) const;  // whether cost(tokens) is measured
   // Time of a pass of `tokens` tokens, in passes of one token: measured, or an estimate until it is known.
   double cost(uint32_t tokens) const;
   using Chance = std::function<double(size_t)>;
@@ -58,7 +57,7 @@ class PassCosts {
 };
 
 // The account of a drafter whose guesses take time: what they took, what they brought, and when it must rest. Guesses
-// that are always wrong add at most a fortieth to the time of a text, and 2 passes of one token. All times are in
+// that are always wrong add at most a fortieth to the time of a text, and 4 passes of one token. All times are in
 // one-token passes, unless a name says seconds.
 class GuessAccount {
  public:
