@@ -44,6 +44,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Ids = std::vector<uint32_t>;
 
+// Most Vulkan objects that come after the first sample: a pass is recorded once more when it must not wait for the
+// recording in flight (turns.h), which depends on the load of the machine. A leak of one object a turn is soon more.
+constexpr size_t kLateRecordings = 48;
 constexpr size_t kTurnsOfASample = 20;
 constexpr double kMostGrowth = 1024;  // bytes a turn
 // Least seconds of a run after which growth differs from noise. Drivers take and free memory for compiled code by tens
@@ -376,7 +379,7 @@ TEST(Soak, NothingGrows) {
             << std::endl;
   for (const Sample& sample : samples) {
     ASSERT_EQ(sample.descriptors, samples.front().descriptors) << "after " << sample.turns << " turns";
-    ASSERT_EQ(sample.objects, samples.front().objects) << "after " << sample.turns << " turns";
+    ASSERT_LE(sample.objects, samples.front().objects + kLateRecordings) << "after " << sample.turns << " turns";
   }
   if (seconds >= kLongRun) {
     EXPECT_LT(heap_slope, kMostGrowth);
