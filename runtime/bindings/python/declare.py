@@ -107,7 +107,7 @@ class Header:
         assert end == f"return {variable}", end
         values = [re.fullmatch(rf"{variable}\.(\w+) = ([\w.]+)", line).groups() for line in lines[2:]]
         fields = ["size=ctypes.sizeof(" + name + ")", *(f"{field}={self.value(value)}" for field, value in values)]
-        self.lines.append(f"\ndef {name}_default():\n    return {name}({', '.join(fields)})\n\n")
+        self.lines.append(f"\ndef {name}_default() -> {name}:\n    return {name}({', '.join(fields)})\n\n")
 
     def value(self, text):
         return text.rstrip("f") if text[0].isdigit() else self.members[text]

@@ -63,7 +63,7 @@ class weft_model_options(ctypes.Structure):
     ]
 
 
-def weft_model_options_default():
+def weft_model_options_default() -> weft_model_options:
     return weft_model_options(size=ctypes.sizeof(weft_model_options))
 
 
@@ -130,7 +130,7 @@ class weft_session_options(ctypes.Structure):
     ]
 
 
-def weft_session_options_default():
+def weft_session_options_default() -> weft_session_options:
     return weft_session_options(size=ctypes.sizeof(weft_session_options))
 
 
@@ -149,7 +149,7 @@ class weft_sampling(ctypes.Structure):
     ]
 
 
-def weft_sampling_default():
+def weft_sampling_default() -> weft_sampling:
     return weft_sampling(size=ctypes.sizeof(weft_sampling), temperature=0.7, top_k=40, top_p=0.95, min_p=0.05, repeat_penalty=1, typical_p=1)
 
 
@@ -180,7 +180,7 @@ class weft_generate_options(ctypes.Structure):
     ]
 
 
-def weft_generate_options_default():
+def weft_generate_options_default() -> weft_generate_options:
     return weft_generate_options(size=ctypes.sizeof(weft_generate_options))
 
 
@@ -290,7 +290,7 @@ class weft_listen_options(ctypes.Structure):
     ]
 
 
-def weft_listen_options_default():
+def weft_listen_options_default() -> weft_listen_options:
     return weft_listen_options(size=ctypes.sizeof(weft_listen_options))
 
 WEFT_MAX_BATCH = 64
@@ -330,7 +330,7 @@ class weft_importance_options(ctypes.Structure):
     ]
 
 
-def weft_importance_options_default():
+def weft_importance_options_default() -> weft_importance_options:
     return weft_importance_options(size=ctypes.sizeof(weft_importance_options))
 
 
@@ -355,7 +355,7 @@ class weft_lens_options(ctypes.Structure):
     ]
 
 
-def weft_lens_options_default():
+def weft_lens_options_default() -> weft_lens_options:
     return weft_lens_options(size=ctypes.sizeof(weft_lens_options))
 
 
@@ -387,7 +387,7 @@ class weft_reasoning_options(ctypes.Structure):
     ]
 
 
-def weft_reasoning_options_default():
+def weft_reasoning_options_default() -> weft_reasoning_options:
     return weft_reasoning_options(size=ctypes.sizeof(weft_reasoning_options))
 
 
