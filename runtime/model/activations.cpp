@@ -138,14 +138,14 @@ Activations ActivationBuffers::rows(uint32_t row, uint32_t count) const {
 StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_positions) {
   check_positions(model.config, context);
   const std::shared_ptr<Device>& device = model.device;
-  state = Buffer(device, "state", sizeof(abi::StepState), Memory::shared);
+  state = StepState(device, "state", context);
   params = Buffer(device, "sampling", sizeof(abi::SampleParams), Memory::shared);
   history = Buffer(device, "history", uint64_t{context} * 4, Memory::shared);
   rows = model.config.vocab;
   token_flags = Buffer(device, "token flags", uint64_t{TOKEN_FLAG_WORDS(rows)} * 4, Memory::shared);
   ring = Buffer(device, "ring", RING * sizeof(abi::RingEntry), Memory::readback);
   logprobs = Buffer(device, "logprobs", RING * sizeof(abi::TokenLogprobs), Memory::readback);
-  for (const Buffer* buffer : {&state, &params, &history, &token_flags, &ring, &logprobs}) zero(*buffer);
+  for (const Buffer* buffer : {&params, &history, &token_flags, &ring, &logprobs}) zero(*buffer);
   for (const Rope& rope : model.config.ropes)
     rope_tables.push_back(make_rope_table(rope, context, table_positions, device));
 }
@@ -161,8 +161,8 @@ uint64_t step_bytes(const Config& config, uint32_t context, uint32_t table_posit
 }
 
 uint64_t StepBuffers::bytes() const {
-  uint64_t sum = 0;
-  for (const Buffer* buffer : {&state, &params, &history, &token_flags, &ring, &logprobs}) sum += buffer->bytes();
+  uint64_t sum = state.bytes();
+  for (const Buffer* buffer : {&params, &history, &token_flags, &ring, &logprobs}) sum += buffer->bytes();
   for (const Buffer& buffer : rope_tables) sum += buffer.bytes();
   return sum;
 }

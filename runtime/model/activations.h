@@ -3,6 +3,7 @@
 
 #include "model/context_state.h"
 #include "model/model.h"
+#include "model/step_state.h"
 
 namespace weft {
 
@@ -92,7 +93,7 @@ struct StepBuffers {
     return {state, params, a.candidates, history, token_flags, ring, rows};
   }
 
-  Buffer state;        // abi::StepState
+  StepState state;
   Buffer params;       // abi::SampleParams
   Buffer history;      // (context) ids
   Buffer token_flags;  // abi.h, TOKEN_FLAGS

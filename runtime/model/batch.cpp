@@ -27,7 +27,6 @@ Batch::Batch(const Model& model, std::span<const Member> members, Policy policy,
       neighbours_(find_neighbours()),
       pool_(model.device),
       queue_(model, policy, std::move(duties)) {
-  step_.state.as<abi::StepState>()->context = whole_rows(model, kMostBatchSlots);
   decode_.add(record(activations_, 1));
 }
 
@@ -88,7 +87,7 @@ Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tok
 
 // Sets the rows of the next pass. They do not change while passes are in flight.
 void Batch::set_rows(uint32_t rows) {
-  if (in_flight() == 0) step_.state.as<abi::StepState>()->end = rows;
+  if (in_flight() == 0) step_.state.end_at(rows);
 }
 
 void Batch::submit() {

@@ -25,7 +25,7 @@ Encoder::Encoder(const Model& model, uint32_t context, Policy policy, std::vecto
   const uint64_t bytes = columns_bytes(model.config, whole_chunks(model, context));
   columns_ = Buffer(model.device, "sound columns", bytes, Memory::shared);
   std::memset(columns_.data(), 0, columns_.bytes());
-  frames_state_ = Buffer(model.device, "sound state", sizeof(abi::StepState), Memory::shared);
+  frames_state_ = StepState(model.device, "sound state", size_t{context} * SoundInput::kTaps);
 }
 
 uint64_t Encoder::bytes() const {
@@ -92,18 +92,13 @@ void Encoder::hear(std::span<const float> frames) {
                     " bands of " + std::to_string(context_ * kFramesPerPosition) + " frames",
                 "frames");
   write_columns(frames, c.bands, {columns_.as<float>(), columns_.bytes() / 4});
-  abi::StepState& state = *frames_state_.as<abi::StepState>();
-  state = {};
-  state.end = state.context = context_ * SoundInput::kTaps;
+  frames_state_.begin(0, size_t{context_} * SoundInput::kTaps);
   compute(context_);
 }
 
 void Encoder::compute(uint32_t tokens) {
   length_ = 0;
-  abi::StepState& state = *buffers_->step.state.as<abi::StepState>();
-  state.pos = 0;
-  state.end = tokens;
-  state.context = capacity_;
+  buffers_->step.state.begin(0, tokens);
   const uint32_t rows = whole_chunks(model_, tokens);
   const Recorded& pass = recorded(rows);
   queue_.submit(rows, pass.body, pass.end);

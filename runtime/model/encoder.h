@@ -65,7 +65,9 @@ class Encoder {
   uint32_t context_;
   uint32_t capacity_ = 0;  // tokens that the buffers have room for
   std::optional<Buffers> buffers_;
-  Buffer columns_, frames_state_;  // as SoundFrames has them; without bytes if the model reads tokens
+  // As SoundFrames has them; without bytes if the model reads tokens.
+  Buffer columns_;
+  StepState frames_state_;
   CommandPool pool_;
   std::map<uint32_t, Recorded> passes_;  // by most tokens
   SubmissionQueue queue_;

@@ -52,9 +52,7 @@ std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> i
               false);
     ops::advance(r, step.views(activations), 0, chunk);
   });
-  abi::StepState& state = *step.state.as<abi::StepState>();
-  state.end = static_cast<uint32_t>(ids.size());
-  state.context = context;
+  step.state.begin(0, ids.size());
   std::memcpy(step.history.data(), ids.data(), ids.size_bytes());
   std::vector<float> states;
   for (size_t done = 0; done < ids.size(); done += chunk) {

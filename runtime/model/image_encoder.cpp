@@ -118,9 +118,7 @@ ImageEncoder::Passes::Passes(const ImageModel& model, uint32_t count, Duty* duty
       pool(model.network.device),
       queue(model.network, Policy::throughput, duty ? std::vector{duty} : std::vector<Duty*>()) {
   const Config& c = model.network.config;
-  abi::StepState& state = *step.state.as<abi::StepState>();
-  state.pos = 0;
-  state.end = state.context = count;
+  step.state.begin(0, count);
   const Pass pass = {model.network, activations, step, cache, tokens};
   Recorder first(pool, "patches");
   record_embed(first, model);

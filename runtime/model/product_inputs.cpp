@@ -72,9 +72,7 @@ void measure(const Model& model, std::span<const uint32_t> ids, std::vector<Prod
   const std::vector<CommandBuffer> body = record_body(pool, pass);
   const CommandBuffer end =
       record_end(pool, pass, [&](Recorder& r) { ops::advance(r, step.views(activations), 0, chunk); });
-  abi::StepState& state = *step.state.as<abi::StepState>();
-  state.end = static_cast<uint32_t>(ids.size());
-  state.context = context;
+  step.state.begin(0, ids.size());
   std::memcpy(step.history.data(), ids.data(), ids.size_bytes());
   for (size_t done = 0; done < ids.size(); done += chunk) {
     progress(done);

@@ -186,9 +186,9 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
 // The host must know the pass's tokens, and the devices' results before it carries them on: it waits between the steps.
 void Schedule::submit_with_shards(const Key& key, std::span<const CommandBuffer> body, const End& end, size_t pieces) {
   queue_.drain();
-  const abi::StepState& state = *pass_.step.state.as<abi::StepState>();
-  const uint32_t* const ids = pass_.step.history.as<uint32_t>() + state.pos;
-  shards_->gather({ids, std::min(key.first, state.end - state.pos)});
+  const StepState& state = pass_.step.state;
+  const uint32_t* const ids = pass_.step.history.as<uint32_t>() + state.pos();
+  shards_->gather({ids, std::min<size_t>(key.first, state.end() - state.pos())});
   if (key.second.kind == Tail::Kind::none) return queue_.submit(key.first, body, end.tail, pieces);
   queue_.submit(key.first, body, end.state, pieces);
   queue_.submit(0, {}, end.own_rows);
@@ -270,9 +270,9 @@ const Schedule::Timed& Schedule::timed_check(const CheckKey& key) {
 }
 
 void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) {
-  const abi::StepState& state = *pass_.step.state.as<abi::StepState>();
-  const CheckKey key = {{tokens, state.tree != 0}, tail};
-  checked_from_ = state.end - state.drafted;
+  const StepState& state = pass_.step.state;
+  const CheckKey key = {{tokens, state.checks_tree()}, tail};
+  checked_from_ = state.end() - state.drafted();
   if (with_times) {
     last_timed_ = &timed_check(key);
     return queue_.submit(tokens, last_timed_->body, last_timed_->end.tail);
@@ -312,7 +312,7 @@ void Schedule::submit_picture(uint32_t tokens) {
 View Schedule::last_state() const {
   const uint64_t bytes = uint64_t{stride_of(pass_.model.config.width)} * 4;
   if (!checked_from_) return pass_.a.normed.part(0, bytes);
-  const uint32_t appended = pass_.step.state.as<abi::StepState>()->end - *checked_from_;
+  const size_t appended = pass_.step.state.end() - *checked_from_;
   return checks_->activations.normed.part((appended - 1) * bytes, bytes);
 }
 

@@ -136,9 +136,9 @@ class Schedule {
   std::unique_ptr<WholePasses> whole_;  // made by the first submit() of one
   std::map<Key, Timed> timed_;
   const Timed* last_timed_ = nullptr;
-  std::unique_ptr<Checks> checks_;        // made by the first submit_check
-  std::optional<uint32_t> checked_from_;  // the last pass has checked a draft: the end of the context before it
-  std::unique_ptr<Picture> picture_;      // made by the first submit_picture
+  std::unique_ptr<Checks> checks_;      // made by the first submit_check
+  std::optional<size_t> checked_from_;  // the last pass has checked a draft: the end of the context before it
+  std::unique_ptr<Picture> picture_;    // made by the first submit_picture
   CommandBuffer score_, masked_score_;
   Buffer block_logits_, nll_;  // made by the first submit_score
   SubmissionQueue queue_;

@@ -17,13 +17,12 @@ class ShardPasses::OnShard {
         stride_(stride_of(config.width)),
         rows_(shard.device, "shard rows", uint64_t{tokens} * stride_ * 4, Memory::readback),
         logits_(shard.device, "shard logits", uint64_t{shard.rows()} * 4, Memory::readback),
-        step_(shard.device, "shard step", sizeof(abi::StepState), Memory::shared),
+        step_(shard.device, "shard step", tokens),
         history_(shard.device, "shard ids", uint64_t{tokens} * 4, Memory::shared),
         state_(shard.device, "shard state", uint64_t{stride_} * 4, Memory::shared),
         pool_(shard.device),
         fence_(shard.device) {
     std::memset(rows_.data(), 0, rows_.bytes());  // what lies after a row's columns stays zero
-    std::memset(step_.data(), 0, step_.bytes());
     const auto gather = [&](Recorder& r, uint32_t count) {
       ops::gather(r, shard.embedding->matrix(), step_, history_, rows_, count, config.embedding_scale);
     };
@@ -47,7 +46,7 @@ class ShardPasses::OnShard {
     wait();
     for (size_t i = 0; i < ids.size(); ++i)
       history_.as<uint32_t>()[i] = has(ids[i]) ? ids[i] - shard_.first_row : UINT32_MAX;  // no row of this table
-    step_.as<abi::StepState>()->end = static_cast<uint32_t>(ids.size());
+    step_.begin(0, ids.size());
     submit(ids.size() == 1 ? gather_one_ : gather_all_);
   }
   const float* row(size_t token) const { return rows_.as<float>() + token * stride_; }
@@ -69,13 +68,14 @@ class ShardPasses::OnShard {
  private:
   // The buffers and commands of a partial head.
   struct Listing {
-    Listing(const TableShard& shard, CommandPool& pool, const Buffer& step, const Buffer& state, const Buffer& logits)
+    Listing(const TableShard& shard, CommandPool& pool, const StepState& step, const Buffer& state,
+            const Buffer& logits)
         : rows(shard.rows()),
           buffers(shard.device, shard.output(), true),
           params(shard.device, "shard sampling", sizeof(abi::SampleParams), Memory::shared),
           listed(shard.device, "shard listed logits", uint64_t{rows} * 4, Memory::device) {
-      step.as<abi::StepState>()->head = {};
-      step.as<abi::StepState>()->head.positions = rows;
+      step.head() = {};
+      step.head().positions = rows;
       const auto record = [&](Recorder& r) {
         project_partly(r, shard.output(), {.estimates = true}, buffers, {state, step, params, buffers.token_flags},
                        listed);
@@ -131,7 +131,7 @@ class ShardPasses::OnShard {
   const uint32_t stride_;
   Buffer rows_;     // (tokens, stride) in the table's basis, if it has one
   Buffer logits_;   // (rows)
-  Buffer step_;     // abi::StepState, of which gather reads where the tokens begin and end
+  StepState step_;  // of which gather reads where the tokens begin and end
   Buffer history_;  // (tokens) ids, as rows of this part
   Buffer state_;    // (stride) in the table's basis
   CommandPool pool_;

@@ -148,27 +148,18 @@ std::span<const uint32_t> Session::Generation::offer(std::span<double> chances) 
 }
 
 void Session::Generation::begin_check(const DraftTree& draft) {
-  abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
   const size_t before = s_.ids_.size();
   std::ranges::copy(draft.ids, s_.on_device().step.history.as<uint32_t>() + before);
   drafted_ = draft.ids.size();
-  state.end = static_cast<uint32_t>(before + drafted_);
-  state.drafted = static_cast<uint32_t>(drafted_);
-  state.tree = packed(draft.parents);
-  state.root = static_cast<uint32_t>(before - 1);
-  state.path = 0;
+  s_.on_device().step.state.begin_check(before, drafted_, packed(draft.parents));
   s_.on_device().kept.will_write(before + drafted_);
 }
 
 // Counts a token that could not be chosen too: receive() throws for it.
 uint32_t Session::Generation::end_check() {
-  abi::StepState& state = *s_.on_device().step.state.as<abi::StepState>();
-  const uint32_t appended =
-      state.end - static_cast<uint32_t>(s_.ids_.size()) + (state.finished == FINISH_NOT_FINITE ? 1u : 0u);
+  const auto appended = static_cast<uint32_t>(s_.on_device().step.state.end_check(s_.ids_.size()));
   if (appended == 0 || appended > drafted_ + 1)
     throw Error(Code::internal, std::to_string(appended) + " tokens of a draft were appended", "generate");
-  state.drafted = state.tree = 0;
-  if (state.finished == FINISH_DRAFT) state.finished = 0;
   submitted_ += appended;
   if (drafted_ == 0) return appended;
   ++s_.stats_.checks;

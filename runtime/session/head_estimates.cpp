@@ -15,12 +15,12 @@ HeadEstimates Session::head_estimates() {
   if (!tail.partial || !tail.steps.estimates || tail.steps.listed || matcher_)
     throw Error(Code::unsupported, "the head \"" + d.head.head().name + "\" estimates no logits here", "head",
                 "set certified, sure or fast, without a keep-list, a grammar or log-probabilities");
-  abi::StepState& state = *d.step.state.as<abi::StepState>();
+  abi::HeadState& head = d.step.state.head();
   abi::HeadState fresh = {};  // it reads the least at first, whatever it has learnt
-  fresh.positions = state.head.positions;
-  state.head = fresh;
+  fresh.positions = head.positions;
+  head = fresh;
   compute_logits(tail);
-  if (state.head.mode == HEAD_ALL)
+  if (head.mode == HEAD_ALL)
     throw Error(Code::unsupported, "the sampling needs every row", "head", "set top_k beside typical_p");
   HeadEstimates result;
   const uint32_t vocab = model_.config.vocab;
@@ -32,7 +32,7 @@ HeadEstimates Session::head_estimates() {
   for (float& bound : result.bounds)
     if (bound <= BOUND_OF_LISTED) bound = std::numeric_limits<float>::infinity();
   const abi::SampleParams& params = *d.step.params.as<abi::SampleParams>();
-  const float spread = state.head.mode == HEAD_LEADING ? params.leading_spread : params.rest_spread;
+  const float spread = head.mode == HEAD_LEADING ? params.leading_spread : params.rest_spread;
   const uint32_t rest = model_.weights.output_table().matrix().basis->rest();
   result.deviations = spread * std::sqrt(static_cast<float>(rest * BLOCK));
   begin(true);

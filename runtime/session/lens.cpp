@@ -99,7 +99,7 @@ bool Session::lens(const LensRange& range, const OnLens& on_row) {
   LensRows rows(model_, range.logits, shards.get(), on_row);
   d.kept.truncate(range.first);  // after what may fail for want of memory
   begin(true);
-  d.step.state.as<abi::StepState>()->end = static_cast<uint32_t>(end);
+  d.step.state.end_at(end);
   d.kept.will_write(end);
   while (cached() < end) {
     const size_t begin = cached();

@@ -195,13 +195,9 @@ Tail Session::begin(bool ignore_stop_tokens) {
   read_source();
   write_soft();
   write_positions();
-  abi::StepState& state = *on_device().step.state.as<abi::StepState>();
-  state.pos = static_cast<uint32_t>(cached());
-  state.end = static_cast<uint32_t>(ids_.size());
-  state.finished = 0;
-  state.drafted = state.tree = 0;
-  state.context = context_;
-  state.source = static_cast<uint32_t>(source_positions());
+  const StepState& state = on_device().step.state;
+  state.begin(cached(), ids_.size());
+  state.set_source(source_positions());
   std::memcpy(on_device().step.history.data(), ids_.data(), ids_.size() * 4);
   sampling_.write(on_device().step, ids_, prompt_end_, ignore_stop_tokens);
   Tail tail = {sampling_.tail(), nullptr, {}, sampling_.logprobs() > 0};
@@ -239,12 +235,11 @@ void Session::run_chunk() {
     d.schedule.submit(d.schedule.chunk_tokens(), {Tail::Kind::none});
     return d.kept.set_tokens(to);
   }
-  abi::StepState& state = *d.step.state.as<abi::StepState>();
   d.schedule.wait_all();
-  state.end = static_cast<uint32_t>(to);
+  d.step.state.end_at(to);
   d.schedule.submit(d.schedule.chunk_tokens(), {Tail::Kind::none});
   d.schedule.wait_all();
-  state.end = static_cast<uint32_t>(ids_.size());
+  d.step.state.end_at(ids_.size());
   d.kept.set_tokens(to);
   if (to == checkpoint) d.kept.add_checkpoint(to);
 }
@@ -387,7 +382,7 @@ std::vector<TokenLogit> Session::head_logits() {
         result.push_back({id, values[id]});
     return result;
   }
-  const uint32_t vocab = model_.config.vocab, count = on_device().step.state.as<abi::StepState>()->head.exact_count;
+  const uint32_t vocab = model_.config.vocab, count = on_device().step.state.head().exact_count;
   if (count == 0) return result;
   const std::vector<uint32_t> ids =
       download_as<uint32_t>(model_.device, View(tail.partial->lists).part(uint64_t{LIST_IDS(vocab)} * 4, count * 4));
@@ -405,10 +400,10 @@ std::vector<PassTimes> Session::time(uint32_t tokens, uint32_t count, const Subm
   KeptContext& kept = on_device().kept;
   kept.truncate(first);
   const Tail tail = next_tail(begin(true));
-  abi::StepState& state = *on_device().step.state.as<abi::StepState>();
+  const StepState& state = on_device().step.state;
   std::vector<PassTimes> times;
   run([&] {
-    state.end = static_cast<uint32_t>(first);
+    state.end_at(first);
     for (; cached() < first; kept.set_tokens(std::min(cached() + chunk, first))) {
       kept.will_write(std::min(cached() + chunk, first));
       schedule.submit(chunk, {Tail::Kind::none});
@@ -418,9 +413,7 @@ std::vector<PassTimes> Session::time(uint32_t tokens, uint32_t count, const Subm
     while (times.size() < count) {
       kept.truncate(first);
       kept.will_write(ids_.size());
-      state.pos = static_cast<uint32_t>(first);
-      state.end = static_cast<uint32_t>(ids_.size());
-      state.finished = 0;
+      state.begin(first, ids_.size());
       const auto start = std::chrono::steady_clock::now();
       submit(tail);
       schedule.wait_all();
@@ -442,7 +435,7 @@ std::vector<PassTimes> Session::time_checks(uint32_t tokens, uint32_t count) {
   return time(tokens, count, [&](const Tail& tail) {
     // The pass before has put its own tokens in the draft's place.
     std::memcpy(step.history.data(), ids_.data(), ids_.size() * 4);
-    step.state.as<abi::StepState>()->drafted = tokens - 1;
+    step.state.begin_check(ids_.size() - (tokens - 1), tokens - 1, 0);
     on_device().schedule.submit_check(tokens, tail, true);
   });
 }

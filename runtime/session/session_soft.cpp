@@ -126,15 +126,13 @@ void Session::run_picture(const TokenRange& picture) {
   const auto count = static_cast<uint32_t>(picture.end - picture.begin);
   require(picture.begin == cached(), "picture", "a part of it is computed");
   d.kept.will_write(picture.end);
-  abi::StepState& state = *d.step.state.as<abi::StepState>();
   d.schedule.wait_all();
-  state.end = static_cast<uint32_t>(picture.end);
+  d.step.state.end_at(picture.end);
   d.schedule.submit_picture(count);
   d.schedule.wait_all();
   // The last token of a context is computed again, for its hidden state.
   const size_t done = std::min(picture.end, ids_.size() - 1);
-  state.pos = static_cast<uint32_t>(done);
-  state.end = static_cast<uint32_t>(ids_.size());
+  d.step.state.begin(done, ids_.size());
   d.kept.set_tokens(done);
 }
 

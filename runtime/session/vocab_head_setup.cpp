@@ -37,7 +37,7 @@ void VocabHeadSetup::need_buffers() {
     throw Error(Code::unsupported, "the model adds a bias to each logit", "head", "only the head full can");
   buffers_ = std::make_unique<PartialHeadBuffers>(model_.device, model_.weights.output_table(),
                                                   !model_.weights.shards.empty());
-  step_.state.as<abi::StepState>()->head = {};
+  step_.state.head() = {};
 }
 
 void VocabHeadSetup::set(VocabHead head) {
@@ -174,7 +174,7 @@ void VocabHeadSetup::write_spreads(VocabHead::Mode mode) {
 
 void VocabHeadSetup::set_positions(uint64_t positions) {
   positions_ = positions;
-  step_.state.as<abi::StepState>()->head.positions = static_cast<uint32_t>(positions);
+  step_.state.head().positions = static_cast<uint32_t>(positions);
 }
 
 void VocabHeadSetup::write_kept() {
