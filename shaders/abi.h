@@ -166,7 +166,7 @@ using uint = uint32_t;
 // Signs of the dimensions of a block of FORMAT_Q4, chosen at random:
 #define KEY_SIGNS 0x5b2c86e9u
 
-// ---- The part of a state that a head which reads less than every row keeps (vocab/certified.h) ----
+// ---- The part of a state that a head which reads less than every row keeps (vocab/heads/pruned.h) ----
 
 // Estimates of every row, by how much of it they read; each reads what the one before does, too.
 #define HEAD_LEADING 0    // the leading columns
@@ -265,7 +265,7 @@ struct SampleParams {
   uint cut_mass;     // 1: top-p asks for the mass of the rows: those within cut_margin of the best score are listed too
   uint least_mode;   // HEAD_*: estimates read at least that
   // How far a row's logit can be above an estimate, as a share of what Cauchy and Schwarz allow: 1 is proven
-  // (vocab/certified.h).
+  // (vocab/heads/pruned.h).
   float leading_spread, rest_spread;
   float soft_cap;                             // of the logits (lib/soft_cap.glsl); 0: none
   float presence_penalty, frequency_penalty;  // of tokens that were generated: once, and for each time; 0: none

@@ -10,7 +10,7 @@
 //   If the rotation had been drawn uniformly, then, given the rotated row, it would still be uniform among the rotations that lead there. Seen from
 //   before the rotation, d would be a uniformly random direction at a right angle to e, while y2 there depends on no rotation. So d.y2 is at most
 //   |d| |y2| u with u the first coordinate of a random point on the unit sphere of one dimension less than the rest has (Gao and Long 2024,
-//   "RaBitQ", theorem 3.2), and rest_spread is a u that is exceeded with the probability asked for (vocab/certified.cpp). The rotation here is six
+//   "RaBitQ", theorem 3.2), and rest_spread is a u that is exceeded with the probability asked for (vocab/heads/pruned.cpp). The rotation here is six
 //   rounds of signs and Hadamard matrices, not a uniform one; tests/vocab/estimate_errors_test.cpp measures no effect of this difference. With two
 //   rounds the effect was large.
 // Stages 1 and 2 take y2 rounded to 8 bits, y2' : t g.(y2 - y2') is at most |t g| |y2 - y2'|, and |t g| at most t sqrt(cols) times the largest of g's

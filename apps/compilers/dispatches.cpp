@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "gpu/device.h"
-#include "model/schedule.h"
+#include "run/schedule.h"
 #include "survey.h"
 
 namespace weft::compilers {

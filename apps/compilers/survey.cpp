@@ -8,9 +8,9 @@
 #include <span>
 
 #include "gpu/device.h"
-#include "model/batch.h"
+#include "run/batch.h"
 #include "model/parts.h"
-#include "model/schedule.h"
+#include "run/schedule.h"
 
 namespace weft::compilers {
 namespace {
@@ -40,7 +40,7 @@ std::vector<Tail> all_tails(const PartialHeadBuffers& buffers) {
   return tails;
 }
 
-// The passes of a batch of `count` sessions with `tokens` tokens each, as model/batch.cpp makes them. neighbours: the
+// The passes of a batch of `count` sessions with `tokens` tokens each, as run/batch.cpp makes them. neighbours: the
 // sessions' caches lie side by side.
 class BatchPasses {
  public:

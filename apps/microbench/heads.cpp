@@ -5,8 +5,8 @@
 
 #include "microbench/bench.h"
 #include "microbench/shapes.h"
-#include "vocab/certified.h"
-#include "vocab/vocab_head.h"
+#include "vocab/heads/pruned.h"
+#include "vocab/heads/vocab_head.h"
 
 namespace weft::microbench {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "base/quote.h"
 #include "capi/handles.h"
-#include "model/encoder.h"
+#include "run/encoder.h"
 #include "weft/duty.h"
 
 using namespace weft;

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "capi/handles.h"
-#include "model/hidden_states.h"
 #include "model/table_rows.h"
+#include "run/hidden_states.h"
 
 using namespace weft;
 using namespace weft::capi;

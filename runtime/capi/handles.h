@@ -17,7 +17,7 @@
 #include "capi/support.h"
 #include "gpu/choose_device.h"
 #include "grammar/matcher.h"
-#include "model/duty.h"
+#include "run/duty.h"
 #include "model/model.h"
 #include "session/session.h"
 #include "template/chat_template.h"

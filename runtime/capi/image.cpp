@@ -5,7 +5,7 @@
 
 #include "capi/pictures.h"
 #include "capi/soft.h"
-#include "model/image_encoder.h"
+#include "run/image_encoder.h"
 
 using namespace weft;
 using namespace weft::capi;

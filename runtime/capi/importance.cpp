@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "capi/handles.h"
 #include "format/importance.h"
-#include "model/product_inputs.h"
+#include "run/squared_inputs.h"
 
 using namespace weft;
 using namespace weft::capi;

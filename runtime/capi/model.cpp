@@ -14,9 +14,9 @@
 #include "gpu/tuning.h"
 #include "keep/keep_list.h"
 #include "model/footprint.h"
-#include "model/hidden_states.h"
 #include "ops/bandwidth.h"
 #include "ops/proof.h"
+#include "run/hidden_states.h"
 #include "weft/descriptor.h"
 
 using namespace weft;

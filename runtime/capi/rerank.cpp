@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "capi/handles.h"
-#include "model/encoder.h"
 #include "model/table_rows.h"
+#include "run/encoder.h"
 #include "weft/rerank.h"
 
 using namespace weft;

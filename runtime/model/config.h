@@ -17,27 +17,9 @@
 #include "model/score_buckets.h"
 #include "model/sentence_config.h"
 #include "ops/ops.h"
+#include "vocab/heads/softmaxes.h"
 
 namespace weft {
-
-// How logits become probabilities: by one softmax; by a mixture of several over all rows of the table, each of a state
-// of its own (Yang et al. 2018, "Breaking the Softmax Bottleneck"); or by several over some rows each, of which the
-// first says how likely the others are (Grave et al. 2017, "Efficient softmax approximation for GPUs").
-enum class SoftmaxKind { plain, mixture, adaptive };
-struct Softmaxes {
-  SoftmaxKind kind = SoftmaxKind::plain;
-  uint32_t count = 1;
-  std::vector<uint32_t> cutoffs;  // if adaptive: the first rows of all but the first, ascending
-
-  // Rows of states and of priors that the file's matrices give: an adaptive first softmax reads the plain state, and
-  // its prior is in the logits.
-  uint32_t own() const { return kind == SoftmaxKind::adaptive ? count - 1 : count; }
-  // Rows of softmax k, in a vocabulary of `vocab` rows.
-  uint32_t first_row(uint32_t k) const { return kind == SoftmaxKind::adaptive && k > 0 ? cutoffs[k - 1] : 0; }
-  uint32_t end_row(uint32_t k, uint32_t vocab) const {
-    return kind == SoftmaxKind::adaptive && k + 1 < count ? cutoffs[k] : vocab;
-  }
-};
 
 // Settings of generation_config.json for models that hear.
 struct SpeechConfig {

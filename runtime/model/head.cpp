@@ -1,7 +1,6 @@
 // The head, which follows a pass's layers: the final norm, the projection on the vocabulary table, and the choice of
 // the next token.
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 
 #include "model/network.h"
@@ -133,94 +132,24 @@ struct Head : Network {
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, last_only);
     if (!w.softmaxes) ops::rotate(r, table(), a.normed, a.rotated, last_only ? 1 : tokens);
   }
-  // logits[i] = the logarithms of the probabilities that several softmaxes make of states[i] (config.h, Softmaxes).
+  // logits[i] = the logarithms of the probabilities that several softmaxes make of states[i].
   // states (rows, stride_of(width)) after the final norm, logits (rows, stride_of(vocab))
   // tails: what is chosen from each row's logits; none: nothing, all of them are needed.
   void mix_softmaxes(uint32_t rows, const View& states, const View& logits, std::span<const Tail> tails = {}) const {
     const uint64_t bytes = uint64_t{stride_of(c.width)} * 4, logit_bytes = uint64_t{stride_of(c.vocab)} * 4;
+    const SoftmaxScratch scratch = {a.softmax_states, a.softmax_rotated, a.softmax_logits,
+                                    a.softmax_priors, a.softmax_sums,    a.clusters};
     for (uint32_t row = 0; row < rows; ++row) {
-      const View h = states.part(row * bytes, bytes);
-      const SoftmaxWeights& s = *w.softmaxes;
-      const ops::MixViews views = {a.softmax_logits,
-                                   s.bounds,
-                                   a.softmax_sums,
-                                   a.softmax_priors,
-                                   logits.part(row * logit_bytes, uint64_t{c.vocab} * 4),
-                                   a.clusters};
-      ops::matmul(r, s.priors, state, h, a.softmax_priors, 1, Output::write);
-      if (c.softmaxes.kind == SoftmaxKind::mixture)
-        mix_all(h, views);
-      else if (!tails.empty() && tails[row].chooses() && !tails[row].logprobs && !tails[row].mask)
-        mix_clusters(h, views, pass.sessions()[row]);
-      else
-        adapt_all(h, views, tails.empty() ? nullptr : &pass.sessions()[row]);
-    }
-  }
-  // Softmax k has the state tanh(W_k h + b_k), and all rows. The table is read once for all states.
-  void mix_all(const View& h, const ops::MixViews& views) const {
-    const uint32_t count = c.softmaxes.count, padded = std::bit_ceil(count);
-    ops::matmul(r, w.softmaxes->states, state, h, a.softmax_rotated, 1, Output::write);
-    ops::activate(r, ops::Activation::tanh, false, state, a.softmax_rotated, a.softmax_states, count * c.width, 1);
-    ops::rotate(r, table(), a.softmax_states, a.softmax_rotated, padded);
-    ops::project(r, table(), a.softmax_rotated, a.softmax_logits, padded);
-    ops::log_sum(r, a.softmax_logits, views.bounds, a.softmax_sums, c.vocab, 0, count);
-    ops::mix(r, views, c.vocab, count, ops::FirstPrior::given);
-  }
-  // The first softmax has the state h, softmax k the state W_k h, each the rows up to the next one's.
-  void adaptive_states(const View& h) const {
-    r.copy(h, a.softmax_states.part(0, h.bytes));
-    ops::matmul(r, w.softmaxes->states, state, h, a.softmax_states.part(h.bytes, c.softmaxes.own() * h.bytes), 1,
-                Output::write);
-    ops::rotate(r, table(), a.softmax_states, a.softmax_rotated, c.softmaxes.count);
-  }
-  // Rows of softmax k, from the first one of their first tile on.
-  ops::RowRange rows_of(uint32_t k) const {
-    const uint32_t first = c.softmaxes.first_row(k) / TILE_ROWS * TILE_ROWS;
-    return {first, c.softmaxes.end_row(k, c.vocab) - first};
-  }
-  // Projects softmax k: always, or if the device wants it (ops::project_if).
-  void project_softmax(uint32_t k, const View* groups = nullptr) const {
-    const uint64_t logit_bytes = uint64_t{stride_of(c.vocab)} * 4, bytes = uint64_t{stride_of(c.width)} * 4;
-    const ops::RowRange rows = rows_of(k);
-    const View x = a.softmax_rotated.part(k * bytes, bytes);
-    const View logits = a.softmax_logits.part(k * logit_bytes, logit_bytes);
-    if (groups)
-      ops::project_if(r, table(), x, logits, rows, *groups);
-    else
-      ops::project(r, table(), x, logits, 1, {&rows, 1});
-  }
-  // Every row of an adaptive softmax. one: the session that counts the rows, if any.
-  void adapt_all(const View& h, const ops::MixViews& views, const Pass* one) const {
-    const uint32_t count = c.softmaxes.count;
-    adaptive_states(h);
-    for (uint32_t k = 0; k < count; ++k) project_softmax(k);
-    ops::log_sum(r, a.softmax_logits, views.bounds, a.softmax_sums, c.vocab, 0, count);
-    ops::mix(r, views, c.vocab, count, ops::FirstPrior::sum);
-    if (!one) return;
-    uint32_t rows = 0;
-    for (uint32_t k = 0; k < count; ++k) rows += rows_of(k).count;
-    r.fill(exact_count(*one), rows);
-  }
-  // Only the clusters of an adaptive softmax that can win (shaders/choose_clusters.comp).
-  void mix_clusters(const View& h, const ops::MixViews& views, const Pass& one) const {
-    const uint32_t count = c.softmaxes.count;
-    const ops::ClusterViews choice = {one.step.state, one.step.params, one.step.token_flags, views.mixed, views.bounds,
-                                      one.a.scores,   a.clusters};
-    r.fill(a.clusters, 0);
-    adaptive_states(h);
-    project_softmax(0);
-    ops::log_sum(r, a.softmax_logits, views.bounds, a.softmax_sums, c.vocab, 0, 1);
-    for (const bool again : {false, true}) {
-      ops::mix(r, views, c.vocab, count, ops::FirstPrior::sum, ops::Unread::bounded);
-      ops::choose_clusters(r, table(), choice, count, again);
-      for (uint32_t k = 1; k < count; ++k) {
-        const View groups = a.clusters.part(offsetof(abi::ClusterState, groups) + 2 * k * sizeof(abi::Indirect),
-                                            2 * sizeof(abi::Indirect));
-        project_softmax(k, &groups);
+      const View h = states.part(row * bytes, bytes), to = logits.part(row * logit_bytes, logit_bytes);
+      const Pass& one = tails.empty() ? pass : pass.sessions()[row];
+      const SoftmaxHead head(r, c.softmaxes, *w.softmaxes, table(), scratch, state, c.width, c.vocab);
+      if (!tails.empty() && tails[row].chooses() && !tails[row].logprobs && !tails[row].mask) {
+        head.winning(h, to, {one.step.state, one.step.params, one.step.token_flags, one.a.scores});
+      } else {
+        head.all(h, to);
+        if (!tails.empty()) head.count_all(exact_count(one));
       }
-      ops::log_sum(r, a.softmax_logits, views.bounds, a.softmax_sums, c.vocab, 1, count - 1, &a.clusters);
     }
-    ops::mix(r, views, c.vocab, count, ops::FirstPrior::sum, ops::Unread::excluded);
   }
   static View exact_count(const Pass& one) {
     return View(one.step.state).part(offsetof(abi::StepState, head) + offsetof(abi::HeadState, exact_count), 4);

@@ -5,7 +5,7 @@
 
 #include "model/config.h"
 #include "model/weights.h"
-#include "vocab/certified.h"
+#include "vocab/heads/pruned.h"
 
 namespace weft {
 

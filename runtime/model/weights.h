@@ -40,14 +40,6 @@ struct MaskedHead {
   View bias;         // (vocab)
 };
 
-// Weights of several softmaxes over the table (config.h, Softmaxes), in addition to it; own = softmaxes.own().
-struct SoftmaxWeights {
-  Buffer buffer;
-  Matrix states;  // (own * width, width): the softmaxes' states, from the state after the final norm
-  Matrix priors;  // (own, width): the logits of their shares
-  Buffer bounds;  // (softmaxes, 2): first row and end
-};
-
 // Qwen3-VL: makes a row of the text model of neighbouring patches' states: y = down gelu(up x).
 struct PatchMerger {
   int number = -1;  // of tensor_name's deepstack roles; -1: of the last states, which are normed before they are joined

@@ -1,4 +1,4 @@
-// Generation of several sessions at once: their tokens go through the network together (model/batch.h).
+// Generation of several sessions at once: their tokens go through the network together (run/batch.h).
 #pragma once
 
 #include <map>

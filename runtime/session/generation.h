@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "model/batch.h"
+#include "run/batch.h"
 #include "session/session.h"
 
 namespace weft {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "tokenizer/tokenizer.h"
-#include "vocab/vocab_head.h"
+#include "vocab/heads/vocab_head.h"
 
 namespace weft {
 

@@ -1,5 +1,5 @@
 // The logit lens over a session's context.
-#include "model/lens.h"
+#include "run/lens.h"
 
 #include <algorithm>
 #include <list>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "model/schedule.h"
+#include "run/schedule.h"
 
 namespace weft {
 namespace {

@@ -1,10 +1,10 @@
-// Guesses what Medusa heads say (model/medusa.h): the likeliest tree of their guesses, or a chain of each head's best.
+// Guesses what Medusa heads say (run/medusa.h): the likeliest tree of their guesses, or a chain of each head's best.
 #pragma once
 
 #include <array>
 #include <vector>
 
-#include "model/medusa.h"
+#include "run/medusa.h"
 #include "session/pass_costs.h"
 #include "session/session.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "model/schedule.h"
+#include "run/schedule.h"
 
 namespace weft {
 namespace {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "model/adapter.h"
-#include "model/encoder.h"
 #include "model/kept_context.h"
-#include "model/medusa.h"
-#include "model/schedule.h"
+#include "run/encoder.h"
+#include "run/medusa.h"
+#include "run/schedule.h"
 #include "session/drafter.h"
 #include "session/pictures.h"
 #include "session/sampling.h"
@@ -24,7 +24,7 @@
 
 namespace weft {
 
-// A hidden state of the context (model/lens.h), and what the final norm and the vocabulary table make of it.
+// A hidden state of the context (run/lens.h), and what the final norm and the vocabulary table make of it.
 struct LensRow {
   uint32_t layer, position;
   std::span<const float> hidden;  // (width)

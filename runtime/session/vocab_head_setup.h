@@ -9,8 +9,8 @@
 
 #include "grammar/matcher.h"
 #include "model/forward.h"
-#include "session/head_trials.h"
-#include "vocab/vocab_head.h"
+#include "vocab/heads/trials.h"
+#include "vocab/heads/vocab_head.h"
 
 namespace weft {
 

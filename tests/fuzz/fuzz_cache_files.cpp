@@ -8,7 +8,7 @@
 #include "gpu/pipeline_cache.h"
 #include "gpu/tuning.h"
 #include "memory_file.h"
-#include "model/hidden_states.h"
+#include "run/hidden_states.h"
 
 namespace {
 

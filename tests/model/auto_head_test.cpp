@@ -1,9 +1,9 @@
 // The head that takes the least time: which one the trials find, what they cost, and that they do not change a text.
 #include <random>
 
-#include "session/head_trials.h"
 #include "session/lookup.h"
 #include "support/model_test.h"
+#include "vocab/heads/trials.h"
 
 namespace weft::test {
 namespace {

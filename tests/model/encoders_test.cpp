@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "model/encoder.h"
+#include "run/encoder.h"
 #include "support/closeness.h"
 #include "support/model_test.h"
 #include "support/source_folder.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/encoder.h"
+#include "run/encoder.h"
 #include "support/model_test.h"
 #include "support/source_folder.h"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <map>
 
-#include "model/hidden_states.h"
+#include "run/hidden_states.h"
 #include "session/batch.h"
 #include "support/model_test.h"
 #include "support/soak_log.h"

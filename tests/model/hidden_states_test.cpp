@@ -1,5 +1,5 @@
 // Hidden states, what is kept of them, and the basis that a vocabulary table gets from it.
-#include "model/hidden_states.h"
+#include "run/hidden_states.h"
 
 #include <algorithm>
 #include <cmath>

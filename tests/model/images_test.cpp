@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "model/image_encoder.h"
+#include "run/image_encoder.h"
 #include "support/closeness.h"
 #include "support/json_value.h"
 #include "support/model_test.h"

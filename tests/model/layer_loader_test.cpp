@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "model/schedule.h"
+#include "run/schedule.h"
 #include "session/batch.h"
 #include "support/model_test.h"
 

@@ -1,6 +1,6 @@
 // The logit lens: every family against Hugging Face Transformers (tests/tools/lens_goldens.py), and against the model's
 // own logits after its last layer.
-#include "model/lens.h"
+#include "run/lens.h"
 
 #include <algorithm>
 #include <fstream>

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "format/gguf_writer.h"
 #include "grammar/matcher.h"
-#include "model/hidden_states.h"
+#include "run/hidden_states.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
 #include "support/source_folder.h"

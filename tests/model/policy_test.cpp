@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "model/submission_bound.h"
-#include "model/turns.h"
+#include "run/submission_bound.h"
+#include "run/turns.h"
 #include "session/batch.h"
 #include "support/model_test.h"
 #include "support/source_folder.h"

@@ -1,5 +1,5 @@
 // Squared inputs of products, against the reference; and the file that has them.
-#include "model/product_inputs.h"
+#include "run/squared_inputs.h"
 
 #include <cmath>
 #include <map>

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "model/fingerprint.h"
-#include "model/image_encoder.h"
+#include "run/image_encoder.h"
 #include "session/batch.h"
 #include "session/lookup.h"
 #include "support/closeness.h"

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "format/model_file.h"
-#include "model/medusa.h"
 #include "model/table_rows.h"
+#include "run/medusa.h"
 #include "session/batch.h"
 #include "session/continuous_batch.h"
 #include "session/lookup.h"

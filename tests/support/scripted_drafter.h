@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "model/schedule.h"
+#include "run/schedule.h"
 #include "session/drafter.h"
 
 namespace weft::test {

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "model/duty.h"
+#include "run/duty.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "model/schedule.h"
+#include "run/schedule.h"
 #include "session/pass_costs.h"
 
 namespace weft::test {

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "support/op_inputs.h"
-#include "vocab/certified.h"
+#include "vocab/heads/pruned.h"
 
 namespace weft::test {
 namespace {

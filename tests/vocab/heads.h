@@ -12,8 +12,8 @@
 
 #include "ops/filter.h"
 #include "support/op_inputs.h"
-#include "vocab/certified.h"
-#include "vocab/vocab_head.h"
+#include "vocab/heads/pruned.h"
+#include "vocab/heads/vocab_head.h"
 
 namespace weft::test {
 

@@ -1,4 +1,4 @@
-#include "model/medusa.h"
+#include "run/medusa.h"
 
 #include <algorithm>
 #include <bit>

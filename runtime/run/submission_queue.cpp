@@ -1,4 +1,4 @@
-#include "model/submission_queue.h"
+#include "run/submission_queue.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "model/image_encoder.h"
+#include "run/image_encoder.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "vocab/certified.h"
+#include "vocab/heads/pruned.h"
 
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "model/submission_bound.h"
+#include "run/submission_bound.h"
 
 #include <algorithm>
 

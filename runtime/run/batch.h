@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "model/schedule.h"
-#include "model/turns.h"
+#include "run/schedule.h"
+#include "run/turns.h"
 
 namespace weft {
 

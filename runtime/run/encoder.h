@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "model/schedule.h"
+#include "run/schedule.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "model/hidden_states.h"
+#include "run/hidden_states.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "base/private_file.h"
 #include "gpu/pipeline_cache.h"
 #include "model/fingerprint.h"
-#include "model/schedule.h"
+#include "run/run_text.h"
 
 namespace weft {
 namespace {
@@ -38,33 +38,20 @@ bool usable(const StateStatistics& states) {
 
 std::vector<float> hidden_states(const Model& model, std::span<const uint32_t> ids) {
   model.weights.need_all_rows("hidden states");
-  const uint32_t chunk = model.device->plan().chunk_tokens, width = model.config.width, stride = stride_of(width);
-  const uint32_t context = static_cast<uint32_t>(ids.size()) + 1;
-  const ActivationBuffers activations(model, chunk);
-  const ContextState cache(model, context, chunk);
-  const StepBuffers step(model, context, context);
-  CommandPool pool(model.device);
-  SubmissionQueue queue(model, Policy::throughput);
-  const Pass pass = {model, activations, step, cache, chunk};
-  const std::vector<CommandBuffer> body = record_body(pool, pass);
-  const CommandBuffer end = record_end(pool, pass, [&](Recorder& r) {
-    ops::norm(r, model.config.norm(), step.state, activations.x, model.weights.final_norm, activations.normed, chunk,
-              false);
-    ops::advance(r, step.views(activations), 0, chunk);
-  });
-  step.state.begin(0, ids.size());
-  std::memcpy(step.history.data(), ids.data(), ids.size_bytes());
+  const uint32_t width = model.config.width, stride = stride_of(width);
   std::vector<float> states;
-  for (size_t done = 0; done < ids.size(); done += chunk) {
-    queue.submit(chunk, body, end);
-    queue.drain();
-    const size_t count = std::min<size_t>(chunk, ids.size() - done);
+  const auto norm = [](Recorder& r, const Pass& pass) {
+    ops::norm(r, pass.model.config.norm(), pass.step.state, pass.a.x, pass.model.weights.final_norm, pass.a.normed,
+              pass.tokens, false);
+  };
+  const auto read = [&](size_t, size_t count, const Pass& pass) {
     const std::vector<float> rows =
-        download_as<float>(model.device, activations.normed.part(0, count * stride * sizeof(float)));
+        download_as<float>(model.device, pass.a.normed.part(0, count * stride * sizeof(float)));
     for (size_t t = 0; t < count; ++t)
       states.insert(states.end(), rows.begin() + static_cast<ptrdiff_t>(t * stride),
                     rows.begin() + static_cast<ptrdiff_t>(t * stride + width));
-  }
+  };
+  run_text(model, ids, {.end = norm, .after = read});
   return states;
 }
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "model/schedule.h"
-#include "model/shard_passes.h"
 #include "model/tuned_lens.h"
+#include "run/schedule.h"
+#include "run/shard_passes.h"
 
 namespace weft {
 
@@ -65,7 +65,7 @@ class Unembedding {
   const Model& model_;
   ShardPasses* shards_;
   uint32_t rows_;            // 1 with shards, which project one state at a time
-  Buffer step_;              // abi::StepState of a pass of rows_ tokens
+  StepState step_;           // of a pass of rows_ tokens
   Buffer states_;            // (rows, stride_of(width)), mapped
   Buffer normed_, rotated_;  // the same
   Buffer logits_;            // (rows, stride_of(vocab)), mapped

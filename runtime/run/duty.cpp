@@ -1,4 +1,4 @@
-#include "model/duty.h"
+#include "run/duty.h"
 
 #include <algorithm>
 #include <thread>

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "image/picture.h"
-#include "model/duty.h"
-#include "model/encoder.h"
 #include "model/image_config.h"
+#include "run/duty.h"
+#include "run/encoder.h"
 
 namespace weft {
 

@@ -1,11 +1,11 @@
-#include "model/shard_passes.h"
+#include "run/shard_passes.h"
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
 #include "base/error.h"
-#include "vocab/certified.h"
+#include "vocab/heads/pruned.h"
 
 namespace weft {
 

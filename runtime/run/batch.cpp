@@ -1,4 +1,4 @@
-#include "model/batch.h"
+#include "run/batch.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 
-#include "model/shard_passes.h"
-#include "model/submission_queue.h"
-#include "model/turns.h"
+#include "run/shard_passes.h"
+#include "run/submission_queue.h"
+#include "run/turns.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "vocab/vocab_head.h"
+#include "vocab/heads/vocab_head.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "model/encoder.h"
+#include "run/encoder.h"
 
 #include <algorithm>
 #include <cmath>

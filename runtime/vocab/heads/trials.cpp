@@ -1,4 +1,4 @@
-#include "session/head_trials.h"
+#include "vocab/heads/trials.h"
 
 #include <algorithm>
 #include <limits>

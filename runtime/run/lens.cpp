@@ -1,4 +1,4 @@
-#include "model/lens.h"
+#include "run/lens.h"
 
 #include <algorithm>
 #include <cstring>
@@ -58,15 +58,13 @@ std::span<const float> LayerStates::row(const Buffer& states, size_t layer, uint
 Unembedding::Unembedding(const Model& model, ShardPasses* shards)
     : model_(model), shards_(shards), rows_(shards ? 1 : model.device->plan().block_tokens) {
   const uint64_t bytes = rows_ * row_bytes(model.config.width);
-  step_ = Buffer(model.device, "lens step", sizeof(abi::StepState), Memory::shared);
+  step_ = StepState(model.device, "lens step", rows_);
   states_ = Buffer(model.device, "lens states", bytes, Memory::shared);
   normed_ = Buffer(model.device, "lens normed", bytes, Memory::device);
   rotated_ = Buffer(model.device, "lens rotated", bytes, Memory::device);
   logits_ = Buffer(model.device, "lens logits", rows_ * row_bytes(model.config.vocab), Memory::readback);
   std::memset(states_.data(), 0, bytes);
-  abi::StepState step = {};
-  step.end = rows_;
-  std::memcpy(step_.data(), &step, sizeof step);
+  step_.begin(0, rows_);
   run_once(model.device, "clear the lens", [&](Recorder& r) {  // the products read the padding after a row's columns
     r.fill(normed_, 0);
     r.fill(rotated_, 0);

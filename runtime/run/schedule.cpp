@@ -1,4 +1,4 @@
-#include "model/schedule.h"
+#include "run/schedule.h"
 
 #include <utility>
 

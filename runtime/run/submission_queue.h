@@ -9,9 +9,9 @@
 
 #include "gpu/device.h"
 #include "gpu/recorder.h"
-#include "model/duty.h"
 #include "model/model.h"
-#include "model/submission_bound.h"
+#include "run/duty.h"
+#include "run/submission_bound.h"
 
 namespace weft {
 

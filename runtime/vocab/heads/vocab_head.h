@@ -14,7 +14,7 @@ namespace weft {
 struct VocabHead {
   enum class Mode {
     full,       // every row, every bit
-    certified,  // only the rows that can matter, proven (vocab/certified.h)
+    certified,  // only the rows that can matter, proven (vocab/heads/pruned.h)
     sure,       // the same, except with a small probability over the table's rotation
     fast        // estimates trusted to some standard deviations, unproven
   };
