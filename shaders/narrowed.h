@@ -9,13 +9,15 @@ namespace weft::abi {
 #endif
 
 #define FILTER_ROWS 2048  // scores that one workgroup of narrow and filter looks at
+#define PART_ROWS 2048    // rows that one workgroup of log_sum, logprobs and timestamps looks at
+#define PART_WORDS 43     // that it leaves for the one that finishes last
 #define FILTER_BINS 512   // by how far a score lies below the peak (lib/narrowed.glsl)
 
 // Zero between tokens, but for the peak that penalize leaves. After it: the scores that the filters still look at
-// (rows: floats).
+// (rows: floats), or what the workgroups of logprobs and timestamps have found (PART_WORDS each).
 struct Narrowed {
   uint peak;          // key of the highest score (lib/narrowed.glsl)
-  uint binned, done;  // workgroups of narrow and of filter that have finished
+  uint binned, done;  // workgroups of narrow, and of filter, logprobs or timestamps, that have finished
   uint last_bin;      // the scores of this bin and of those before it are enough for the filters
   uint high, low;     // weight of all scores, in two halves as the bins have them
   uint listed;        // scores after this struct

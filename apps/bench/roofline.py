@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Predicts a decoded token on a dozen described GPUs: its time, the share that is bytes, and what bounds it.
+"""Predicts a decoded token on a dozen described GPUs: its time with greedy and default sampling, the share that is bytes, what bounds it.
 
     apps/bench/roofline.py build/release/bin                            # tables, and the H100's measurements beside them
     apps/bench/roofline.py build/release/bin --dispatches "RTX 4060"    # one device, dispatch by dispatch
@@ -18,14 +18,16 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compilers"))
 import models  # noqa: E402
 
+models.ROWS = 4096  # of the recorded vocabularies: two workgroups of the kernels below
 # Shapes that apps/bench/results/2026-11-27-nvidia-h100-80gb-hbm3.md measured, besides models.py's: `weft-make-model 8b`, and `gemma270m`, which
 # has Gemma's sizes in a Llama's layers.
 models.MODELS["llama-gemma270m"] = (18, {**models.LLAMA, "hidden_size": 640, "intermediate_size": 2048, "num_attention_heads": 4,
                                          "num_key_value_heads": 1, "head_dim": 256, "rope_theta": 10000.0, "max_position_embeddings": 32768})
 models.MODELS["llama3.1-8b"] = (32, {**models.LLAMA, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
                                      "num_key_value_heads": 8, "head_dim": 128, "rope_theta": 500000.0, "max_position_embeddings": 131072})
-FORMATS = {"smollm2-135m": "q8", "gemma3-270m": "q8", "llama3.2-1b": "q4", "llama3.1-8b": "q4", "llama-gemma270m": "q8"}
-VOCABULARIES = {"smollm2-135m": 49152, "gemma3-270m": 262144, "llama3.2-1b": 128256, "llama3.1-8b": 128256, "llama-gemma270m": 262144}
+FORMATS = {"smollm2-135m": "q8", "gemma3-270m": "q8", "qwen3-0.6b": "q8", "llama3.2-1b": "q4", "llama3.1-8b": "q4", "llama-gemma270m": "q8"}
+VOCABULARIES = {"smollm2-135m": 49152, "gemma3-270m": 262144, "qwen3-0.6b": 151936, "llama3.2-1b": 128256, "llama3.1-8b": 128256,
+                "llama-gemma270m": 262144}
 WINDOWS = {"gemma3-270m": 512}  # of the positions that all but every sixth layer sees
 
 
@@ -84,7 +86,16 @@ MEASURED_AT = 575
 BLOCK_BYTES = {"f16": 64, "q8": 36, "q4": 20, "q4_0": 20, "q5_0": 24, "q5_1": 24, "mxfp4": 20}  # of 32 weights, as a lane loads them
 TABLE_LOAD = 68  # bytes of a vocabulary table that a lane has under way (shaders/lib/table.glsl)
 PLAIN_LOAD = 16  # of other kernels' lanes
-STEPS = {"rotate": 6, "attend": 6, "norm": 4, "advance": 4}  # loads and barriers that follow each other in a workgroup; others: 2
+# Loads and barriers that follow each other in a workgroup; others: 2. Of those that the last workgroup of a dispatch does alone, see ALONE.
+STEPS = {"rotate": 6, "attend": 6, "norm": 4, "advance": 4, "narrow": 8, "filter": 24, "log_sum": 6, "logprobs": 44, "timestamps": 8}
+# Steps of the workgroup that finishes last, which joins what the others have found: the bins of narrow and the list of filter (with top-k, top-p and
+# min-p; a list without top-k may be longer), 20 log-probabilities.
+ALONE = {"narrow": 5, "filter": 20, "log_sum": 3, "logprobs": 22, "timestamps": 4}
+# Rows of the vocabulary that a workgroup looks at, and bytes that it reads or writes of each.
+ROWS = {"penalize": (256, 8), "narrow": (2048, 4), "filter": (2048, 4), "sample": (1024, 4), "log_sum": (2048, 8), "logprobs": (2048, 8),
+        "timestamps": (2048, 8)}
+ENDS = {"end": "greedy", "sampled": "default sampling", "logprobs": "20 log-probabilities", "timestamps": "20 log-probabilities and times",
+        "softmaxes": "four softmaxes"}  # what may follow a token's layers
 
 
 @dataclasses.dataclass
@@ -98,10 +109,11 @@ class Cost:
     seconds: float
     bound: str
     grows: bool  # with the vocabulary or the context
+    alone: float  # seconds in which one workgroup works and the others wait
 
 
 def record(binaries, gpu_, names, settings=()):
-    """{model: its dispatches} in a session of 4,096 tokens, and the plan."""
+    """{model: its dispatches} in a session of 4,096 tokens with each of ENDS, and the plan."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         models.write(pathlib.Path(folder))
@@ -140,6 +152,10 @@ def cost_of(gpu_, plan, model, dispatch, context):
         spans = -(-seen // plan["attend_span"]) if groups[2] > 1 else 1
         count, grows = groups[0] * groups[1] * spans, True
         size, load = 4.0 * seen * kv_heads * head_dim * (heads / kv_heads / constants[12]), 16 * constants[13]
+    elif name in ROWS:
+        rows, bytes_ = ROWS[name]
+        softmaxes = groups[0] if name == "log_sum" else 1
+        count, size, load, grows = softmaxes * -(-VOCABULARIES[model] // rows), float(softmaxes * bytes_ * VOCABULARIES[model]), 4, True
     elif name in ("best", "advance"):  # candidates of the vocabulary's workgroups
         size, grows = 8.0 * VOCABULARIES[model] / 64, True
     threads = count * dispatch["threads"]
@@ -151,16 +167,20 @@ def cost_of(gpu_, plan, model, dispatch, context):
     fixed = gpu_.dispatch * 1e-6 + STEPS.get(name, 2) * gpu_.latency * 1e-9
     limits = {"bytes" if moved < 1.01 * bytes_alone else "bytes in flight": moved, "instructions": computed, "dispatches": fixed}
     bound = max(limits, key=limits.get)
-    return Cost(name, dispatch["part"], count, threads, size, in_flight, max(moved, computed) + fixed, bound, grows)
+    seconds = max(moved, computed) + fixed
+    return Cost(name, dispatch["part"], count, threads, size, in_flight, seconds, bound, grows,
+                seconds if count == 1 else ALONE.get(name, 0) * gpu_.latency * 1e-9)
 
 
-def token(gpu_, plan, model, dispatches, context):
-    """The costs of a token: the layers of the published model, of which two are recorded."""
+def token(gpu_, plan, model, dispatches, context, end="end"):
+    """The costs of a token: the layers of the published model, of which two are recorded. end: of ENDS."""
     layers, costs = models.MODELS[model][0], []
     full = 3 if model in WINDOWS else layers // 2  # layers like the second one: with the whole context
     for dispatch in dispatches:
         part = dispatch["part"]
-        costs += [cost_of(gpu_, plan, model, dispatch, context)] * (1 if part in ("embed", "end") else full if part == "layer 1" else layers - full)
+        if part in ENDS and part != end and not (end == "softmaxes" and part == "sampled"):
+            continue
+        costs += [cost_of(gpu_, plan, model, dispatch, context)] * (1 if part == "embed" or part in ENDS else full if part == "layer 1" else layers - full)
     return costs
 
 
@@ -175,19 +195,21 @@ def summary(gpu_, costs):
     for cost in costs:
         by_bound[cost.bound] = by_bound.get(cost.bound, 0) + cost.seconds
     return {"ms": seconds * 1e3, "share_of_bytes": sum(cost.bytes for cost in costs) / (gpu_.bandwidth * 1e9) / seconds,
-            "bottleneck": max(by_bound, key=by_bound.get), "lone": max((cost.seconds / seconds for cost in costs if cost.groups == 1), default=0),
+            "bottleneck": max(by_bound, key=by_bound.get), "lone": max(cost.alone for cost in costs) / seconds,
             "dispatches": len(costs)}
 
 
 def print_tables(binaries, names, contexts=(100, 4000)):
     recorded = {gpu_.name: record(binaries, gpu_, names) for gpu_ in GPUS}
     for name in names:
-        print(f"\n{name}, {FORMATS[name]}\n\n| device | context | ms | share of bytes | bottleneck | largest lone workgroup |\n|---|---|---|---|---|---|")
+        print(f"\n{name}, {FORMATS[name]}\n\n| device | context | greedy, ms | default sampling, ms | share of bytes | bottleneck | largest lone workgroup |\n"
+              "|---|---|---|---|---|---|---|")
         for gpu_ in GPUS:
             found, plan = recorded[gpu_.name]
             for context in contexts:
-                one = summary(gpu_, token(gpu_, plan, name, found[name], context))
-                print(f"| {gpu_.name} | {context:,} | {one['ms']:.2f} | {one['share_of_bytes']:.0%} | {one['bottleneck']} | {one['lone']:.1%} |")
+                greedy, one = (summary(gpu_, token(gpu_, plan, name, found[name], context, end)) for end in ("end", "sampled"))
+                print(f"| {gpu_.name} | {context:,} | {greedy['ms']:.2f} | {one['ms']:.2f} | {one['share_of_bytes']:.0%} | {one['bottleneck']} | "
+                      f"{one['lone']:.1%} |")
 
 
 def print_measured(binaries):
@@ -207,6 +229,8 @@ def print_dispatches(binaries, wanted, names, context):
     for name in names:
         print(f"\n{name}, {FORMATS[name]}")
         for dispatch in found[name]:
+            if dispatch["part"] in ENDS and dispatch["part"] != "sampled":
+                continue
             cost = cost_of(gpu_, plan, name, dispatch, context)
             print(f"  {cost.part:9} {cost.name:10} {cost.groups:6} x {cost.threads // cost.groups:4}  {cost.bytes / 1e6:9.3f} MB  "
                   f"{cost.in_flight / 1e6:7.3f} in flight  {cost.seconds * 1e6:8.1f} us  {cost.bound}")
@@ -219,7 +243,7 @@ def main():
     parser.add_argument("--model", action="append", choices=FORMATS, help="all, if none is given")
     parser.add_argument("--context", type=int, default=4000, help="for --dispatches; up to 4,096")
     args = parser.parse_args()
-    names = args.model or ["smollm2-135m", "gemma3-270m", "llama3.2-1b", "llama3.1-8b"]
+    names = args.model or ["smollm2-135m", "gemma3-270m", "qwen3-0.6b", "llama3.2-1b", "llama3.1-8b"]
     if args.dispatches:
         return print_dispatches(args.binaries, args.dispatches, names, args.context)
     print_tables(args.binaries, names)

@@ -104,8 +104,23 @@ Json list_dispatches(const std::shared_ptr<Device>& device, const std::filesyste
   record("embed", [&](Recorder& r) { record_embed(r, pass); });
   for (uint32_t layer = 0; layer < model->config.layers; ++layer)
     record("layer " + std::to_string(layer), [&](Recorder& r) { record_layer(r, pass, layer); });
-  const Tail greedy = {Tail::Kind::greedy};
-  record("end", [&](Recorder& r) { record_tail(r, pass, {&greedy, 1}); });
+  Tail tail = {Tail::Kind::greedy};
+  const auto end = [&](const std::string& part) {
+    record(part, [&](Recorder& r) { record_tail(r, pass, {&tail, 1}); });
+  };
+  end("end");
+  tail.kind = Tail::Kind::sampled;
+  end("sampled");
+  tail.logprobs = true;
+  end("logprobs");
+  tail.timestamps = 1024;  // as for a model that hears
+  end("timestamps");
+  // The softmaxes of a mixture, or of an adaptive one.
+  constexpr uint32_t kSoftmaxes = 4;
+  const Buffer logits(device, "logits", uint64_t{kSoftmaxes} * stride_of(model->config.vocab) * 4, Memory::device);
+  const Buffer bounds(device, "bounds", kSoftmaxes * 8, Memory::device),
+      sums(device, "sums", ops::log_sum_bytes(model->config.vocab, kSoftmaxes), Memory::device);
+  record("softmaxes", [&](Recorder& r) { ops::log_sum(r, logits, bounds, sums, model->config.vocab, 0, kSoftmaxes); });
   return list;
 }
 

@@ -83,7 +83,8 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
           {&Activations::softmax_rotated, softmaxes, config.width},
           {&Activations::softmax_logits, softmaxes, config.vocab},
           {&Activations::softmax_priors, softmaxes ? 1u : 0u, softmaxes},
-          {&Activations::softmax_sums, softmaxes ? 1u : 0u, softmaxes},
+          {&Activations::softmax_sums, softmaxes ? 1u : 0u,
+           static_cast<uint32_t>(ops::log_sum_bytes(config.vocab, softmaxes) / 4)},
           {&Activations::clusters, adaptive, sizeof(abi::ClusterState) / 4},
           {&Activations::scores, sampled, ops::score_bytes(config.vocab) / 4},
           {&Activations::candidates, sampled, candidate_stride * sizeof(abi::Candidate) / 4}};

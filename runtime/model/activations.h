@@ -44,7 +44,7 @@ struct Activations {
   View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis
   View softmax_logits;   // (softmaxes, vocab)
   View softmax_priors;   // (1, softmaxes)
-  View softmax_sums;     // (1, softmaxes)
+  View softmax_sums;     // ops::log_sum_bytes(vocab, softmaxes)
   View clusters;         // abi::ClusterState of an adaptive softmax
   View scores;           // (sampled, vocab) logits after penalty and temperature
   View candidates;       // (sampled, candidate_stride()) of abi::Candidate

@@ -174,7 +174,8 @@ struct Head : Network {
       if (tail.mask) ops::add(r, *tail.mask, one.a.logits, c.vocab);
       const View lists = tail.partial ? View(tail.partial->lists) : View();
       if (tail.timestamps)
-        ops::timestamps(r, step.state, one.a.logits, tail.timestamps, {c.vocab, tail.partial ? &lists : nullptr});
+        ops::timestamps(r, step.state, one.a.logits, one.a.scores, tail.timestamps,
+                        {c.vocab, tail.partial ? &lists : nullptr});
     }
   }
 
@@ -200,7 +201,8 @@ struct Head : Network {
     });
     each([&](const Pass& one, const Tail& tail, const ops::Selectable& from) {
       if (tail.chooses() && tail.logprobs)
-        ops::logprobs(r, one.step.state, one.step.params, one.a.logits, one.a.candidates, one.step.logprobs, from);
+        ops::logprobs(r, one.step.state, one.step.params, one.a.logits, one.a.candidates, one.a.scores,
+                      one.step.logprobs, from);
     });
     each([&](const Pass& one, const Tail& tail, const ops::Selectable&) {
       const uint32_t picked = candidates ? candidates : ops::candidate_count(c.vocab);

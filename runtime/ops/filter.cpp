@@ -1,5 +1,7 @@
 #include "ops/filter.h"
 
+#include <algorithm>
+
 #include "ops/support.h"
 #include "shaders/narrowed.h"
 
@@ -9,7 +11,8 @@
 namespace weft::ops {
 
 uint64_t score_bytes(uint32_t rows) {
-  return uint64_t{stride_of(rows)} * 4 + sizeof(abi::Narrowed) + uint64_t{rows} * 4;
+  const uint32_t words = std::max(rows, ceil_div(rows, PART_ROWS) * PART_WORDS);
+  return uint64_t{stride_of(rows)} * 4 + sizeof(abi::Narrowed) + uint64_t{words} * 4;
 }
 
 View filter_scratch(const View& scores, uint32_t rows) {

@@ -346,12 +346,15 @@ void scatter_rows(Recorder& recorder, const View& state, const View& lists, cons
 
 // out[end % RING] = ln p of the token that advance will append, and of the params.logprobs likeliest, as the model has
 // them: softmax(logits), whatever was sampled by.       logits (from.rows), out (RING) of abi::TokenLogprobs
+// scores: those of filter, whose scratch it uses.
 void logprobs(Recorder& recorder, const View& state, const View& params, const View& logits, const View& candidates,
-              const View& out, const Selectable& from);
+              const View& scores, const View& out, const Selectable& from);
 
 // Whisper's rule for times: if the rows from `first` on are together likelier than the likeliest row before, the logits
 // of the rows before become -infinity.       logits (from.rows)
-void timestamps(Recorder& recorder, const View& state, const View& logits, uint32_t first, const Selectable& from);
+// scores: those of filter, whose scratch it uses before them.
+void timestamps(Recorder& recorder, const View& state, const View& logits, const View& scores, uint32_t first,
+                const Selectable& from);
 
 // Buffers that `advance` and `advance_draft` use.
 struct StepViews {
@@ -387,6 +390,8 @@ void nll(Recorder& recorder, const View& state, const View& history, const View&
 // sums[k] = ln sum exp(logits[k][i]) over the rows i of softmax k: from bounds[k][0] up to, without it, bounds[k][1].
 // For `softmaxes` of them, from `first` on; with clusters (abi::ClusterState) only for those that are fresh.
 // logits (first + softmaxes, stride_of(rows)), bounds (first + softmaxes, 2), sums (first + softmaxes)
+// The last has log_sum_bytes(rows, first + softmaxes) bytes, for scratch after the sums: zero at the beginning.
+uint64_t log_sum_bytes(uint32_t rows, uint32_t softmaxes);
 void log_sum(Recorder& recorder, const View& logits, const View& bounds, const View& sums, uint32_t rows,
              uint32_t first, uint32_t softmaxes, const View* clusters = nullptr);
 // mixed[i] = ln sum over the softmaxes k that have row i of q_k exp(logits[k][i] - sums[k]), where q is the softmax of

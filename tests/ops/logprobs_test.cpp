@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/filter.h"
+#include "shaders/narrowed.h"
 #include "support/op_sampler.h"
 
 namespace weft::test {
@@ -46,12 +48,15 @@ void check_logprobs(const std::vector<float>& logits, const Case& c) {
   const Buffer list = upload(device, "lists", lists);
   const Buffer candidates = poisoned(device, "candidates", 2 * ops::candidate_count(rows));
   const Buffer out = poisoned(device, "out", RING * sizeof(abi::TokenLogprobs) / 4);
+  const Buffer scores = upload(device, "scores", std::vector<float>(ops::score_bytes(rows) / 4));
   const View lists_view = list;
   const ops::Selectable from = {rows, c.listed ? &lists_view : nullptr};
   run_op(device, "sample, " + reduction("logprobs", device->plan()), [&](Recorder& recorder) {
     ops::sample(recorder, state, sampling, values, candidates, from);
-    ops::logprobs(recorder, state, sampling, values, candidates, out, from);
+    ops::logprobs(recorder, state, sampling, values, candidates, scores, out, from);
   });
+  const View narrowed = ops::filter_scratch(scores, rows).part(0, sizeof(abi::Narrowed));
+  for (const uint32_t word : download_as<uint32_t>(device, narrowed)) ASSERT_EQ(word, 0u) << "the next token needs it";
   const std::vector<uint32_t> words = download_as<uint32_t>(device, out);
   const size_t size = sizeof(abi::TokenLogprobs) / 4, slot = 21 % RING;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -74,7 +79,7 @@ void check_logprobs(const std::vector<float>& logits, const Case& c) {
 
 TEST_F(LogprobsTest, TheLikeliestInOrder) {
   for (const bool plain : {false, true})
-    for (const uint32_t rows : {2u, 5u, 63u, 1025u, 3000u})
+    for (const uint32_t rows : {2u, 5u, 63u, 1025u, 3000u, 9001u})
       for (const bool listed : {false, true}) {
         Random random(rows);
         const std::vector<float> logits = random.normals(rows, 4);
@@ -104,8 +109,9 @@ TEST_F(LogprobsTest, FinishedTextsStay) {
   const Buffer values = upload(device, "logits", std::vector<float>{1, 2, 3});
   const Buffer candidates = upload(device, "candidates", std::vector<abi::Candidate>{{3, 2}});
   const Buffer out = poisoned(device, "out", RING * sizeof(abi::TokenLogprobs) / 4);
+  const Buffer scores(device, "scores", ops::score_bytes(3), Memory::device);
   run_op(device, reduction("logprobs", device->plan()),
-         [&](Recorder& recorder) { ops::logprobs(recorder, state, sampling, values, candidates, out, {3}); });
+         [&](Recorder& recorder) { ops::logprobs(recorder, state, sampling, values, candidates, scores, out, {3}); });
   for (const uint32_t word : download_as<uint32_t>(device, out)) ASSERT_EQ(word, kPoison);
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/filter.h"
+#include "shaders/narrowed.h"
 #include "support/op_inputs.h"
 
 namespace weft::test {
@@ -44,10 +46,13 @@ void check_timestamps(const Tuning& tuning, uint32_t rows, uint32_t first, doubl
   const Buffer state = make_state(device, 20, 21, 100);
   state.as<abi::StepState>()->head.exact_count = static_cast<uint32_t>(ids.size());
   const Buffer values = upload(device, "logits", logits), list = upload(device, "lists", lists);
+  const Buffer scores = upload(device, "scores", std::vector<float>(ops::score_bytes(rows) / 4));
   const View lists_view = list;
   run_op(device, reduction("timestamps", device->plan()), [&](Recorder& recorder) {
-    ops::timestamps(recorder, state, values, first, {rows, listed ? &lists_view : nullptr});
+    ops::timestamps(recorder, state, values, scores, first, {rows, listed ? &lists_view : nullptr});
   });
+  const View narrowed = ops::filter_scratch(scores, rows).part(0, sizeof(abi::Narrowed));
+  for (const uint32_t word : download_as<uint32_t>(device, narrowed)) ASSERT_EQ(word, 0u) << "the next token needs it";
   const std::vector<float> got = download_as<float>(device, values);
   for (size_t i = 0; i < rows; ++i)
     ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i])) << "place " << i;
@@ -55,7 +60,7 @@ void check_timestamps(const Tuning& tuning, uint32_t rows, uint32_t first, doubl
 
 TEST_F(TimestampsTest, TogetherLikelierThanTheBestOther) {
   for (const Tuning& tuning : reduction_tunings())
-    for (const uint32_t rows : {7u, 300u, 5001u})
+    for (const uint32_t rows : {7u, 300u, 9001u})
       for (const double lead : {-1e-3, 1e-3, -20.0, 20.0})
         for (const bool listed : {false, true})
           for (const uint32_t first : {0u, 1u, rows / 2, rows - 1, rows})
@@ -65,7 +70,12 @@ TEST_F(TimestampsTest, TogetherLikelierThanTheBestOther) {
 TEST_F(TimestampsTest, RefusesTooFewLogits) {
   const auto device = open_device();
   const Buffer state = make_state(device, 0, 1, 10), small(device, "small", 256, Memory::device);
-  EXPECT_THROW(run_op(device, "timestamps", [&](Recorder& r) { ops::timestamps(r, state, small, 10, {65}); }), Error);
+  const Buffer large(device, "large", ops::score_bytes(65), Memory::device);
+  const auto run = [&](const Buffer& logits, const Buffer& scores) {
+    run_op(device, "timestamps", [&](Recorder& r) { ops::timestamps(r, state, logits, scores, 10, {65}); });
+  };
+  EXPECT_THROW(run(small, large), Error);
+  EXPECT_THROW(run(large, small), Error);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ struct SoftmaxScratch {
   View rotated;   // (padded, width) in the table's basis
   View logits;    // (padded, vocab)
   View priors;    // (1, padded)
-  View sums;      // (1, padded)
+  View sums;      // ops::log_sum_bytes(vocab, padded)
   View clusters;  // abi::ClusterState of an adaptive softmax
 };
 
