@@ -71,6 +71,13 @@ class Readme(unittest.TestCase):
             if "NAME" not in path:
                 self.assertTrue((ROOT / path).exists(), path)
 
+    def test_tests_of_known_failures(self):
+        """The tests in which drivers fail as others saw it."""
+        sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.cpp"))
+        names = set(re.findall(r"`(\w+)\.(\w+)`", section(ROOT / "docs/reliability.md", "## Known failures")))
+        self.assertGreater(len(names), 6)
+        self.assertEqual(names - set(re.findall(r"^TEST(?:_F)?\((\w+), (\w+)\)", sources, re.M)), set())
+
     def test_operations(self):
         """Each operation has the files that the README gives it, and the exceptions are those that the pages name."""
         steps = re.findall(r"^\d\. .*(?:\n   .*)*", section(README, "## One token's way"), re.M)

@@ -12,7 +12,8 @@
 enum class CompilerFault {
   refuses,  // vkCreateComputePipelines is VK_ERROR_UNKNOWN
   no_room,  // VK_ERROR_OUT_OF_HOST_MEMORY, as some drivers say where they cannot compile
-  adds      // products of floats are sums: results are wrong
+  adds,     // products of floats are sums: results are wrong
+  loses     // the device is lost when the pipeline is to run
 };
 
 // The fault of shaders with this SPIR-V, from now on. A second call with the same words replaces the first.

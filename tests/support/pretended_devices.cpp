@@ -58,7 +58,10 @@ VKAPI_ATTR VkResult VKAPI_CALL enumerate(VkInstance instance, uint32_t* count, V
   return room < all ? VK_INCOMPLETE : VK_SUCCESS;
 }
 
-void change(const Device& device, VkPhysicalDeviceProperties& properties) { properties.deviceType = device.kind; }
+void change(const Device& device, VkPhysicalDeviceProperties& properties) {
+  properties.deviceType = device.kind;
+  if (device.driver_version > 0) properties.driverVersion = device.driver_version;
+}
 PFN_vkGetPhysicalDeviceProperties g_properties = nullptr;
 VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice handle, VkPhysicalDeviceProperties* out) {
   g_properties(real(handle), out);

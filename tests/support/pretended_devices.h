@@ -22,6 +22,7 @@ struct PretendedDevice {
   double budget = 0;              // of each heap's size, VK_EXT_memory_budget says; 0: it does not
   uint32_t allowed = UINT32_MAX;  // types that a buffer may have
   bool overcommits = false;       // allocates more than a heap has, as drivers do that move memory to the host's
+  uint32_t driver_version = 0;    // 0: the machine's
 };
 
 // The loader lists these instead of the machine's devices, and computes on its first one. Each heap has the bytes that
