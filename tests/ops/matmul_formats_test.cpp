@@ -62,9 +62,10 @@ void check(const Tuning& tuning, const TwoFormats& of, uint32_t tokens, double e
   EXPECT_TRUE(close_to(got, expected, allowed));
 }
 
-void check_gated(const Tuning& tuning, const TwoFormats& of, uint32_t tokens) {
-  SCOPED_TRACE("gates " + trace(tuning, of, tokens));
+void check_gated(const Tuning& tuning, const TwoFormats& of, uint32_t most_tokens) {
   const auto device = open_device(tuning);
+  const uint32_t tokens = fusible(device->plan(), most_tokens);
+  SCOPED_TRACE("gates " + trace(tuning, of, tokens));
   const Tiled weights = make_two(device, of);
   Random random(of.rows);
   const Activations x = make_activations(device, tokens, tokens, of.cols, random);

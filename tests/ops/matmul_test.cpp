@@ -138,11 +138,12 @@ reference::Rows whole_inputs(uint32_t tokens, uint32_t cols, Random& random) {
 }
 
 // Products with gates: two halves of rows, of which one row each makes a result.
-void check_gated(const Tuning& tuning, const Shape& shape, ops::Activation activation = ops::Activation::silu) {
+void check_gated(const Tuning& tuning, Shape shape, ops::Activation activation = ops::Activation::silu) {
+  const auto device = open_device(tuning);
+  shape.tokens = fusible(device->plan(), shape.tokens);
   const uint32_t results = shape.rows / 2, stride = stride_of(results);
   SCOPED_TRACE(tuning.name() + " " + name(shape.format) + " gates " + std::to_string(results) + " cols " +
                std::to_string(shape.cols) + " tokens " + std::to_string(shape.tokens));
-  const auto device = open_device(tuning);
   Random random(shape.rows * 3 + shape.cols);
   Tiled weights = make_tiled(device, shape.format, shape.rows, shape.cols, shape.rows * 7 + shape.cols);
   const Activations x = tuning.int8_inputs
@@ -201,11 +202,12 @@ TEST_F(MatmulTest, Gates) {
 }
 
 // A norm that one product begins and another ends.
-void check_norm(const Tuning& tuning, Format format, uint32_t width, uint32_t inner, uint32_t tokens) {
-  SCOPED_TRACE(tuning.name() + " " + name(format) + " width " + std::to_string(width) + " from " +
-               std::to_string(inner) + " tokens " + std::to_string(tokens));
+void check_norm(const Tuning& tuning, Format format, uint32_t width, uint32_t inner, uint32_t most_tokens) {
   const auto device = open_device(tuning);
   const Plan& plan = device->plan();
+  const uint32_t tokens = fusible(plan, most_tokens);
+  SCOPED_TRACE(tuning.name() + " " + name(format) + " width " + std::to_string(width) + " from " +
+               std::to_string(inner) + " tokens " + std::to_string(tokens));
   Random random(width * 3 + inner);
   const Tiled first = make_tiled(device, format, width, inner, width + 1),
               second = make_tiled(device, format, 100, width, width + 2);
@@ -612,8 +614,8 @@ TEST_F(MatmulTest, RefusesWrongShapes) {
       ops::matmul(recorder, weights.matrix, state, small, small, tokens, ops::Output::write);
     });
   };
-  EXPECT_THROW(run(device->plan().block_tokens), Error);      // too short
-  EXPECT_THROW(run(device->plan().block_tokens + 1), Error);  // no whole number of blocks
+  EXPECT_THROW(run(std::max(2u, device->plan().block_tokens)), Error);  // too short
+  EXPECT_THROW(run(device->plan().block_tokens + 1), Error);            // no whole number of blocks
 }
 
 }  // namespace

@@ -82,24 +82,45 @@ void probe() {
 
 }  // namespace
 
-// Plan of a GPU with this device's limits and that driver.
-static Plan gpu_plan(Caps caps, VkDriverId driver = VK_DRIVER_ID_MESA_RADV) {
-  caps.kind = DeviceKind::discrete;
-  caps.driver_id = driver;
+// A GPU that a device is planned as. Limits are those of recorded devices (gpu_plan_test.cpp): the device's own hold
+// where they are lower.
+struct Chip {
+  VkDriverId driver = VK_DRIVER_ID_MESA_RADV;  // with most that a plan can have
+  DeviceKind kind = DeviceKind::discrete;
+  uint32_t device_id = 0;
+  uint64_t max_range = UINT32_MAX;
+  uint32_t max_shared = 65536, max_threads = 1024;
+};
+
+static Plan gpu_plan(Caps caps, const Chip& chip = {}) {
+  caps.kind = chip.kind;
+  caps.driver_id = chip.driver;
+  if (chip.device_id) caps.device_id = chip.device_id;
+  caps.max_range = std::min(caps.max_range, chip.max_range);
+  caps.max_shared = std::min(caps.max_shared, chip.max_shared);
+  caps.max_threads = std::min(caps.max_threads, chip.max_threads);
   return make_plan(caps);
 }
 
 Plan plan_of(const Caps& caps) {
   const char* const plan = std::getenv("WEFT_TEST_PLAN");
   if (!plan) return make_plan(caps);
-  const std::map<std::string_view, VkDriverId> drivers = {
-      {"gpu", VK_DRIVER_ID_MESA_RADV},  // with most that a plan can have
-      {"mali", VK_DRIVER_ID_MESA_PANVK},
-      {"powervr", VK_DRIVER_ID_IMAGINATION_OPEN_SOURCE_MESA},
-      {"v3d", VK_DRIVER_ID_MESA_V3DV}};
-  const auto driver = drivers.find(plan);
-  if (driver == drivers.end()) throw std::invalid_argument(std::string("WEFT_TEST_PLAN names no plan: ") + plan);
-  return gpu_plan(caps, driver->second);
+  constexpr uint64_t kMiB = 1 << 20;
+  const std::map<std::string_view, Chip> chips = {
+      {"gpu", {}},
+      {"mali", {.driver = VK_DRIVER_ID_MESA_PANVK}},
+      {"powervr", {.driver = VK_DRIVER_ID_IMAGINATION_OPEN_SOURCE_MESA}},
+      {"v3d", {.driver = VK_DRIVER_ID_MESA_V3DV}},
+      {"nvidia", {.driver = VK_DRIVER_ID_NVIDIA_PROPRIETARY, .max_shared = 49152}},  // RTX 3060
+      {"qualcomm",
+       {.driver = VK_DRIVER_ID_QUALCOMM_PROPRIETARY,
+        .kind = DeviceKind::integrated,
+        .device_id = 0x06030001,  // Adreno 630
+        .max_range = 128 * kMiB,
+        .max_shared = 32768}}};
+  const auto chip = chips.find(plan);
+  if (chip == chips.end()) throw std::invalid_argument(std::string("WEFT_TEST_PLAN names no plan: ") + plan);
+  return gpu_plan(caps, chip->second);
 }
 
 std::string Tuning::name() const {

@@ -5,8 +5,8 @@
 // installed (WEFT_VALIDATION=0 keeps it off), points the pipeline cache at a temporary folder, and fails any test
 // during which the layer gave a message. The driver is the loader's choice: VK_DRIVER_FILES picks one.
 // WEFT_TEST_PLAN=gpu: devices get the plan that a GPU with their limits would have; mali, powervr, v3d: one of these,
-// which have few registers. WEFT_TEST_COMPILE_FOR=navi21,...: the run's kernels are compiled for these families at its
-// end (compile_for.h).
+// which have few registers; nvidia, qualcomm: an RTX 3060 or an Adreno 630 with its vendor's driver.
+// WEFT_TEST_COMPILE_FOR=navi21,...: the run's kernels are compiled for these families at its end (compile_for.h).
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Shared code of the operations' tests: random inputs, tiled matrices, activations with padding, the state.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -74,6 +75,11 @@ std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_
 std::vector<Tuning> product_tunings();
 // Tunings that change how a row is reduced: subgroups or not, and the threads of a workgroup.
 std::vector<Tuning> reduction_tunings();
+
+// As many of `tokens` as the plan can fuse a norm or gates with: with tiles, those of a group.
+inline uint32_t fusible(const Plan& plan, uint32_t tokens) {
+  return plan.tile_tokens == 0 ? tokens : std::min(tokens, plan.block_tokens);
+}
 
 // Records, runs and waits. Fails unless exactly the kernels of `expected` were dispatched: operation and variant, in
 // order of first appearance ("rope texel, attend texel").
