@@ -84,7 +84,7 @@ Json messages_of(Fields& fields, std::vector<std::string>& pictures) {
   return messages;
 }
 
-// Heads as weft_session_set_head takes them, but without files: a request must not name a path.
+// Heads as weft_request.head names them, but without files: a request must not name a path.
 void check_head(const std::string& head) {
   static constexpr std::string_view kTerms[] = {"ascii",  "latin",      "greek", "cyrillic", "arabic",
                                                 "hebrew", "devanagari", "cjk",   "digits",   "punctuation",

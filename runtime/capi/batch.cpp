@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
 
 #include "capi/handles.h"
+#include "session/batch.h"
 #include "session/continuous_batch.h"
 
 using namespace weft;
@@ -16,10 +18,12 @@ struct weft_batch : DeviceUser {
   void enter_device() override {}
 
   struct Member {
-    Member(weft_session* added, const weft_generate_options& given) : session(added), use(added), options(given) {}
+    Member(weft_session* added, const weft_generate_options& given)
+        : session(added), use(added), options(given), prompt(*added, options) {}
     weft_session* session;
     InUse use;
     weft_generate_options options;
+    PromptTeller prompt;
   };
   std::list<Member> members;  // before the batch, whose callbacks refer to them
   ContinuousBatch batch;
@@ -42,6 +46,35 @@ weft_status weft_session_create_group(const weft_model* model, const weft_sessio
   });
 }
 
+weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error) {
+  return guard(error, [&] {
+    require(entries || count == 0, "entries", "it is NULL");
+    struct Entry {
+      Entry(weft_session* of, const weft_generate_options& given)
+          : session(*of), options(given), prompt(*of, options) {}
+      weft_session& session;
+      const weft_generate_options options;
+      const PromptTeller prompt;
+    };
+    std::map<weft_session*, InUse> uses;  // one that is given twice is refused by generate_batch
+    std::list<Entry> all;
+    std::vector<BatchEntry> list;
+    for (const weft_batch_entry& entry : std::span(entries, count)) {
+      require(entry.session && entry.options, "session or options", "it is NULL");
+      if (!uses.contains(entry.session)) uses.try_emplace(entry.session, entry.session);
+      Entry& own = all.emplace_back(entry.session, read_struct(entry.options));
+      if (own.options.request) set_request(own.session, own.options.request);
+      refuse_reasoning(own.session);
+      list.push_back({own.session.session, own.options.max_tokens, own.options.ignore_stop_tokens != 0,
+                      teller(own.session, own.options)});
+    }
+    const std::vector<Stop> stops = generate_batch(list);
+    auto stop = stops.begin();
+    auto entry = entries;
+    for (const Entry& own : all) (entry++)->stop = end(own.session, own.options, *stop++);
+  });
+}
+
 weft_status weft_batch_create(const weft_model* model, weft_batch** batch, weft_error* error) {
   return guard(error, [&] {
     require(model && batch, "model or batch", "it is NULL");
@@ -61,6 +94,7 @@ weft_status weft_batch_add(weft_batch* batch, weft_session* session, const weft_
     batch->members.emplace_back(session, read_struct(options));
     const weft_generate_options& kept = batch->members.back().options;
     try {
+      if (kept.request) set_request(*session, kept.request);
       refuse_reasoning(*session);
       batch->batch.add({session->session, kept.max_tokens, kept.ignore_stop_tokens != 0, teller(*session, kept)});
     } catch (...) {

@@ -51,16 +51,11 @@ void need_utf8(std::string_view text, const char* argument) {
 // Collects an answer while the caller's callbacks get it.
 class Listener {
  public:
-  Listener(weft_session& session, const weft_generate_options& options) : session_(session), options_(options) {
-    wrapped_ = options;
+  explicit Listener(const weft_generate_options& options) : options_(options), wrapped_(options) {
     wrapped_.callback = on_token;
+    wrapped_.reasoning_callback = on_reasoning;
+    if (options.prompt_callback) wrapped_.prompt_callback = on_prompt;
     wrapped_.user = this;
-    if (!session.reasoning) return;
-    reasoning_ = session.reasoning->options();
-    session.reasoning->set({sizeof reasoning_, reasoning_.max_tokens, on_reasoning, this});
-  }
-  ~Listener() {
-    if (session_.reasoning) session_.reasoning->set(reasoning_);
   }
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -78,13 +73,16 @@ class Listener {
   static int on_reasoning(void* user, const char* text, size_t length) {
     auto* self = static_cast<Listener*>(user);
     self->reasoning.append(text, length);
-    return self->reasoning_.callback ? self->reasoning_.callback(self->reasoning_.user, text, length) : 0;
+    const weft_generate_options& options = self->options_;
+    return options.reasoning_callback ? options.reasoning_callback(options.user, text, length) : 0;
+  }
+  static int on_prompt(void* user, uint32_t done, uint32_t all) {
+    const weft_generate_options& options = static_cast<Listener*>(user)->options_;
+    return options.prompt_callback(options.user, done, all);
   }
 
-  weft_session& session_;
   const weft_generate_options& options_;
   weft_generate_options wrapped_;
-  weft_reasoning_options reasoning_ = {};
 };
 
 }  // namespace
@@ -239,7 +237,7 @@ weft_stop weft_conversation::change(const Work& work) {
 
 weft_stop weft_conversation::generate(const weft_generate_options& options) {
   const size_t begin = session.session.ids().size();
-  Listener listener(session, options);
+  Listener listener(options);
   const weft_stop stop = generate_answer(session, listener.options());
   if (templated()) {
     JsonValue& message = said.messages.back().json;
@@ -405,7 +403,9 @@ static weft_status generate_with(weft_conversation* conversation, const weft_gen
     conversation->busy = true;
     const auto done = [](weft_conversation* of) { of->busy = false; };
     const std::unique_ptr<weft_conversation, decltype(done)> guard(conversation, done);
-    const weft_stop ended = work(read_struct(options));
+    const weft_generate_options all = read_struct(options);
+    if (all.request) set_request(conversation->session, all.request);
+    const weft_stop ended = work(all);
     if (stop) *stop = ended;
   });
 }

@@ -32,6 +32,19 @@ static JsonValue report_json(const std::vector<ConvertedTensor>& tensors) {
   return {{"tensor_bytes", bytes}, {"types", types_json(entries, "from_type", "to_type")}, {"tensors", list}};
 }
 
+// Both have the same types in the same order.
+static_assert(WEFT_FILE_TYPE_F16 == static_cast<uint32_t>(FileType::f16) &&
+              WEFT_FILE_TYPE_Q8_0 == static_cast<uint32_t>(FileType::q8_0) &&
+              WEFT_FILE_TYPE_Q4_1 == static_cast<uint32_t>(FileType::q4_1) &&
+              WEFT_FILE_TYPE_Q4_0 == static_cast<uint32_t>(FileType::q4_0) &&
+              WEFT_FILE_TYPE_IQ4_NL == static_cast<uint32_t>(FileType::iq4_nl) &&
+              WEFT_FILE_TYPE_MXFP4 == static_cast<uint32_t>(FileType::mxfp4) &&
+              WEFT_FILE_TYPE_Q4_K_S == static_cast<uint32_t>(FileType::q4_k_s) &&
+              WEFT_FILE_TYPE_Q4_K_M == static_cast<uint32_t>(FileType::q4_k_m) &&
+              WEFT_FILE_TYPE_Q5_K_S == static_cast<uint32_t>(FileType::q5_k_s) &&
+              WEFT_FILE_TYPE_Q5_K_M == static_cast<uint32_t>(FileType::q5_k_m) &&
+              WEFT_FILE_TYPE_Q6_K == static_cast<uint32_t>(FileType::q6_k));
+
 // Nothing for a value that is no type.
 static std::optional<FileType> file_type_of(weft_file_type type) {
   for (const FileTypeInfo& one : file_types())

@@ -17,8 +17,8 @@
 #include "capi/support.h"
 #include "gpu/choose_device.h"
 #include "grammar/matcher.h"
-#include "run/duty.h"
 #include "model/model.h"
+#include "run/duty.h"
 #include "session/session.h"
 #include "template/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -147,16 +147,17 @@ class DeviceUser {
   virtual bool enters_first() const { return false; }
 
   ModelUse model;
-  std::atomic<bool> in_use = false;
-  std::atomic<std::thread::id> thread;  // of the call that uses it; none: it is free, or about to be used
-  bool recovering = false;              // the call that uses it is in recover(); by users_mutex
+  // Calls that only read the object use it too.
+  mutable std::atomic<bool> in_use = false;
+  mutable std::atomic<std::thread::id> thread;  // of the call that uses it; none: it is free, or about to be used
+  mutable bool recovering = false;              // the call that uses it is in recover(); by users_mutex
 };
 
 // Held by a call that changes an object, so that one from a callback or another thread is an error.
 class InUse {
  public:
-  InUse(DeviceUser* user, const char* what);  // its name in the error
-  explicit InUse(weft_session* session);
+  InUse(const DeviceUser* user, const char* what);  // its name in the error
+  explicit InUse(const weft_session* session);
   ~InUse() {
     user_->thread = std::thread::id();
     user_->in_use = false;
@@ -165,7 +166,7 @@ class InUse {
   InUse& operator=(const InUse&) = delete;
 
  private:
-  DeviceUser* user_;
+  const DeviceUser* user_;
 };
 
 struct AdapterUser : DeviceUser {
@@ -183,7 +184,7 @@ void destroy(DeviceUser* user) noexcept;
 // Opens the model's device again and loads the weights; all users leave the old device before and enter the new one
 // after it. Does nothing if that was done since `recoveries` were counted. own: the user whose call this is, or
 // nullptr. Throws Error(invalid_argument) if another user stays in use for long, or what opening and loading throw.
-void recover(const weft_model& model, uint64_t recoveries, DeviceUser* own);
+void recover(const weft_model& model, uint64_t recoveries, const DeviceUser* own);
 
 // Throws Error(device_lost) if the weights are not there, because recover() failed.
 void need_weights(const weft_model& model);
@@ -224,6 +225,19 @@ class UncancelledDuty {
   Duty duty_{cancelled_};
 };
 
+// The fields of a session's request that are compared with those of the next one.
+struct RequestState {
+  std::string head = "full";
+  weft_grammar_kind grammar_kind = WEFT_GRAMMAR_NONE;
+  std::string grammar = {};
+  weft_speculation speculation = WEFT_SPECULATE_OFF;
+  const weft_model* draft = nullptr;  // kept by the drafter
+  std::string medusa = {};
+  uint32_t logprobs = 0;
+};
+
+Sampling sampling_of(const weft_sampling& sampling);
+
 }  // namespace weft::capi
 
 struct weft_session : weft::capi::DeviceUser {
@@ -231,7 +245,9 @@ struct weft_session : weft::capi::DeviceUser {
                weft::Duty* duty = nullptr, weft::StatePlace place = {})
       : DeviceUser(of),
         session(of->model, context, of->tokenizer.stop_ids(), cache, policy, duty, std::move(place)),
-        decoder(of->tokenizer) {}
+        decoder(of->tokenizer) {
+    session.set_sampling(weft::capi::sampling_of(weft_sampling_default()));
+  }
   void leave_device() override { session.leave_device(); }
   void enter_device() override { session.enter_device(); }
 
@@ -241,6 +257,7 @@ struct weft_session : weft::capi::DeviceUser {
   std::shared_ptr<weft::capi::AdapterUser> adapter;  // nullptr: none
   weft::Session session;
   weft::StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
+  weft::capi::RequestState request = {};
   weft::StopStrings stops = {};
   std::shared_ptr<const weft::Grammar> grammar;      // nullptr: none
   std::unique_ptr<weft::capi::Reasoning> reasoning;  // nullptr: it is text like any other
@@ -248,6 +265,21 @@ struct weft_session : weft::capi::DeviceUser {
 };
 
 namespace weft::capi {
+
+// As weft_session_set_request. The session is in use by the caller.
+void set_request(weft_session& session, const weft_request* request);
+
+// Has a session tell its progress in prompts to the caller's callback.
+class PromptTeller {
+ public:
+  PromptTeller(weft_session& session, const weft_generate_options& options);
+  ~PromptTeller() { session_.session.set_on_prompt(nullptr); }
+  PromptTeller(const PromptTeller&) = delete;
+  PromptTeller& operator=(const PromptTeller&) = delete;
+
+ private:
+  weft_session& session_;
+};
 
 // Generates until a reason to stop, which it returns. The session is in use by the caller.
 weft_stop generate_answer(weft_session& session, const weft_generate_options& options);

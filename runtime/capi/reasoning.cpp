@@ -9,8 +9,6 @@
 using namespace weft;
 using namespace weft::capi;
 
-WEFT_STRUCT(weft_reasoning_options, user);
-
 namespace {
 
 bool is_mark(std::string_view name) {
@@ -52,9 +50,7 @@ Reasoning::Told Reasoning::tell(const std::vector<Reader::Event>& events) const 
   Told told;
   for (const Reader::Event& event : events) {
     if (event.kind == Reader::Kind::reasoning)
-      told.go_on =
-          (!options_.callback || options_.callback(options_.user, event.text.data(), event.text.size()) == 0) &&
-          told.go_on;
+      told.go_on = (!callback_ || callback_(user_, event.text.data(), event.text.size()) == 0) && told.go_on;
     else
       told.answer += event.text;
   }
@@ -89,23 +85,10 @@ void weft_session::begin_answer() {
   set_grammar_aside(*this, false);
 }
 
-weft_status weft_session_set_reasoning(weft_session* session, const weft_reasoning_options* options,
-                                       weft_error* error) {
-  return guard(error, [&] {
-    require(session, "session", "it is NULL");
-    const InUse use(session);
-    const weft_reasoning_options chosen = read_struct(options);
-    if (options && session->reasoning) return session->reasoning->set(chosen);  // an answer may go on
-    set_grammar_aside(*session, false);
-    session->reasoning.reset();
-    if (options) session->reasoning = std::make_unique<Reasoning>(session->model->tokenizer, chosen);
-  });
-}
-
 void capi::refuse_reasoning(const weft_session& session) {
   if (session.reasoning)
     throw Error(Code::unsupported, "the session separates reasoning, which a batch does not", "session",
-                "call weft_session_set_reasoning with NULL");
+                "set a request without separate_reasoning");
 }
 
 Stop capi::generate_reasoned(weft_session& session, const weft_generate_options& options,

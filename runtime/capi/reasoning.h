@@ -16,11 +16,16 @@ namespace weft::capi {
 class Reasoning {
  public:
   // The tokenizer outlives it.
-  Reasoning(const Tokenizer& tokenizer, const weft_reasoning_options& options)
-      : tokenizer_(tokenizer), options_(options), marks_(reasoning_marks(tokenizer.chat_template())) {}
+  explicit Reasoning(const Tokenizer& tokenizer)
+      : tokenizer_(tokenizer), marks_(reasoning_marks(tokenizer.chat_template())) {}
 
-  void set(const weft_reasoning_options& options) { options_ = options; }
-  const weft_reasoning_options& options() const { return options_; }
+  // The most tokens of an answer's reasoning, which is then closed; 0: no limit.
+  void set_most_tokens(uint32_t most) { most_tokens_ = most; }
+  // The callback (may be NULL) of the call that generates next.
+  void listen(weft_reasoning_callback callback, void* user) {
+    callback_ = callback;
+    user_ = user;
+  }
   // The next token begins an answer.
   void reset() {
     reader_.reset();
@@ -50,13 +55,15 @@ class Reasoning {
   bool reasons() const { return reader_->reasons(); }
   // The answer began within the reasoning, which has marks: a grammar waits for its end.
   bool begun() const { return begun_; }
-  bool exhausted() const { return marks_ && reasons() && options_.max_tokens > 0 && tokens_ >= options_.max_tokens; }
+  bool exhausted() const { return marks_ && reasons() && most_tokens_ > 0 && tokens_ >= most_tokens_; }
 
  private:
   Told tell(const std::vector<Reader::Event>& events) const;
 
   const Tokenizer& tokenizer_;
-  weft_reasoning_options options_;
+  uint32_t most_tokens_ = 0;
+  weft_reasoning_callback callback_ = nullptr;
+  void* user_ = nullptr;
   const ReasoningMarks* const marks_;  // nullptr: the model has none, or others
   std::optional<Reader> reader_;       // of the present answer
   std::optional<bool> resumed_;

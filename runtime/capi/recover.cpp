@@ -62,7 +62,7 @@ void destroy(DeviceUser* user) noexcept {
   delete user;
 }
 
-void recover(const weft_model& model, uint64_t recoveries, DeviceUser* own) {
+void recover(const weft_model& model, uint64_t recoveries, const DeviceUser* own) {
   auto lock = lock_users(model);
   const auto refuse = [] {
     throw Error(Code::invalid_argument, "another session, batch or encoder is in use", "model",

@@ -1,25 +1,21 @@
 // The C API's sessions.
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "base/file.h"
 #include "capi/handles.h"
-#include "session/batch.h"
-#include "session/head_setting.h"
 #include "session/profile.h"
 #include "weft/descriptor.h"
 #include "weft/estimates.h"
 #include "weft/lens.h"
 #include "weft/profile.h"
-#include "weft/progress.h"
 
 using namespace weft;
 using namespace weft::capi;
 
 WEFT_STRUCT(weft_lens_options, layer_count);
 
-capi::InUse::InUse(DeviceUser* user, const char* what) : user_(user) {
+capi::InUse::InUse(const DeviceUser* user, const char* what) : user_(user) {
   need_own(*user->model);
   const auto taken = [&] {  // by a recovery, perhaps, which takes all users for a while and holds this lock
     const auto lock = lock_users(*user->model);
@@ -31,12 +27,12 @@ capi::InUse::InUse(DeviceUser* user, const char* what) : user_(user) {
   user->thread = std::this_thread::get_id();
 }
 
-capi::InUse::InUse(weft_session* session) : InUse(session, "session") {}
+capi::InUse::InUse(const weft_session* session) : InUse(session, "session") {}
 
 // Does a session's work that needs the device. If that is lost, it may be opened again and the work be done once more,
 // unless no token has come since the time before.
 template <class Work>
-static void with_recovery(weft_session& session, const Work& work) {
+static void with_recovery(const weft_session& session, const Work& work) {
   std::optional<size_t> before;
   for (;;) {
     const uint64_t recoveries = session.model->recoveries;
@@ -86,47 +82,6 @@ weft_status weft_session_create(const weft_model* model, const weft_session_opti
 
 void weft_session_free(weft_session* session) { destroy(session); }
 
-weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error) {
-  return guard(error, [&] {
-    require(session && sampling, "session or sampling", "it is NULL");
-    const InUse use(session);
-    const weft_sampling s = read_struct(sampling);
-    session->session.set_sampling({s.temperature, s.top_k, s.top_p, s.min_p, s.repeat_penalty, s.seed,
-                                   s.presence_penalty, s.frequency_penalty, s.typical_p});
-  });
-}
-
-weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* ids, const float* biases, size_t count,
-                                        weft_error* error) {
-  return guard(error, [&] {
-    require(session && ((ids && biases) || count == 0), "session, ids or biases", "it is NULL");
-    const InUse use(session);
-    session->session.set_bias({ids, count}, {biases, count});
-  });
-}
-
-weft_status weft_session_set_stops(weft_session* session, const char* const* stops, size_t count, weft_error* error) {
-  return guard(error, [&] {
-    require(session && (stops || count == 0), "session or stops", "it is NULL");
-    const InUse use(session);
-    std::vector<std::string> texts;
-    for (size_t i = 0; i < count; ++i) {
-      require(stops[i], "stops", "one is NULL");
-      texts.emplace_back(stops[i]);
-    }
-    session->stops = StopStrings(std::move(texts));
-  });
-}
-
-weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error) {
-  static_assert(WEFT_MAX_LOGPROBS == MAX_LOGPROBS);
-  return guard(error, [&] {
-    require(session, "session", "it is NULL");
-    const InUse use(session);
-    session->session.set_logprobs(count);
-  });
-}
-
 weft_status weft_session_get_logprobs(const weft_session* session, float* chosen, uint32_t* ids, float* logprobs,
                                       size_t capacity, size_t* count, weft_error* error) {
   return guard(error, [&] {
@@ -136,46 +91,6 @@ weft_status weft_session_get_logprobs(const weft_session* session, float* chosen
     *chosen = known.chosen;
     *count = known.likeliest.size();
     for (size_t i = 0; i < std::min(capacity, *count); ++i) std::tie(ids[i], logprobs[i]) = known.likeliest[i];
-  });
-}
-
-weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error) {
-  return guard(error, [&] {
-    require(session && head, "session or head", "it is NULL");
-    const InUse use(session);
-    session->session.set_head(parse_vocab_head(head, session->model->tokenizer));
-  });
-}
-
-static Grammar make_grammar(weft_grammar_kind kind, const char* text, const std::string& place) {
-  switch (kind) {
-    case WEFT_GRAMMAR_GBNF:
-      return Grammar::from_gbnf(text, place.empty() ? "grammar" : place);
-    case WEFT_GRAMMAR_JSON_SCHEMA:
-      return Grammar::from_json_schema(text, place.empty() ? "schema" : place);
-    case WEFT_GRAMMAR_REGEX:
-      return Grammar::from_regex(text, place.empty() ? "regex" : place);
-    default:
-      throw Error(Code::invalid_argument, "it is " + std::to_string(kind) + ", no kind of grammar", "kind");
-  }
-}
-
-std::unique_ptr<Matcher> capi::make_matcher(const weft_model& model, std::shared_ptr<const Grammar> grammar) {
-  std::call_once(model.trie_made,
-                 [&] { model.trie = std::make_shared<const TokenTrie>(model.tokenizer.token_bytes()); });
-  return std::make_unique<Matcher>(std::move(grammar), model.trie, model.tokenizer.stop_ids());
-}
-
-weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind kind, const char* text, const char* place,
-                                     weft_error* error) {
-  return guard(error, [&] {
-    require(session && (text || kind == WEFT_GRAMMAR_NONE), "session or text", "it is NULL");
-    const InUse use(session);
-    std::shared_ptr<const Grammar> grammar;
-    if (kind != WEFT_GRAMMAR_NONE)
-      grammar = std::make_shared<const Grammar>(make_grammar(kind, text, place ? place : ""));
-    session->session.set_matcher(grammar ? make_matcher(*session->model, grammar) : nullptr);
-    session->grammar = std::move(grammar);
   });
 }
 
@@ -211,13 +126,29 @@ std::function<bool(uint32_t)> capi::teller(weft_session& session, const weft_gen
   };
 }
 
+static weft_stop stop_of(Stop reason) {
+  switch (reason) {
+    case Stop::length:
+      return WEFT_STOP_LENGTH;
+    case Stop::token:
+      return WEFT_STOP_TOKEN;
+    case Stop::context:
+      return WEFT_STOP_CONTEXT;
+    case Stop::caller:
+      return WEFT_STOP_CALLER;
+    case Stop::grammar:
+      return WEFT_STOP_GRAMMAR;
+  }
+  return WEFT_STOP_CALLER;
+}
+
 weft_stop capi::end(weft_session& session, const weft_generate_options& options, Stop reason) {
   std::string rest;
   if (session.reasoning && reason != Stop::length && reason != Stop::caller)
     rest = session.stops.push(session.reasoning->finish().answer);
   const bool stopped = session.stops.stopped();
   if (rest += session.stops.finish(); !rest.empty()) tell(options, WEFT_NO_TOKEN, rest);
-  return stopped ? WEFT_STOP_STRING : static_cast<weft_stop>(reason);  // the same order
+  return stopped ? WEFT_STOP_STRING : stop_of(reason);
 }
 
 Stop capi::generate(weft_session& session, const weft_generate_options& options, uint32_t told,
@@ -233,7 +164,16 @@ Stop capi::generate(weft_session& session, const weft_generate_options& options,
   return reason;
 }
 
+capi::PromptTeller::PromptTeller(weft_session& session, const weft_generate_options& options) : session_(session) {
+  if (!options.prompt_callback) return;
+  session.session.set_on_prompt([callback = options.prompt_callback, user = options.user](size_t done, size_t all) {
+    return callback(user, static_cast<uint32_t>(done), static_cast<uint32_t>(all)) == 0;
+  });
+}
+
 weft_stop capi::generate_answer(weft_session& session, const weft_generate_options& options) {
+  const PromptTeller prompt(session, options);
+  if (session.reasoning) session.reasoning->listen(options.reasoning_callback, options.user);
   const std::function<bool(uint32_t)> tell_one = teller(session, options);
   const Stop reason =
       session.reasoning ? generate_reasoned(session, options, tell_one) : generate(session, options, 0, tell_one);
@@ -245,30 +185,10 @@ weft_status weft_session_generate(weft_session* session, const weft_generate_opt
   return guard(error, [&] {
     require(session && options, "session or options", "it is NULL");
     const InUse use(session);
-    const weft_stop ended = generate_answer(*session, read_struct(options));
+    const weft_generate_options all = read_struct(options);
+    if (all.request) set_request(*session, all.request);
+    const weft_stop ended = generate_answer(*session, all);
     if (stop) *stop = ended;
-  });
-}
-
-weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error) {
-  return guard(error, [&] {
-    require(entries || count == 0, "entries", "it is NULL");
-    std::vector<BatchEntry> list;
-    std::vector<weft_generate_options> all;
-    for (const weft_batch_entry& entry : std::span(entries, count)) {
-      require(entry.options, "options", "it is NULL");
-      all.push_back(read_struct(entry.options));
-    }
-    std::map<weft_session*, InUse> uses;  // one that is given twice is refused by generate_batch
-    for (size_t i = 0; i < count; ++i) {
-      weft_session* const session = entries[i].session;
-      require(session, "session", "it is NULL");
-      if (!uses.contains(session)) uses.try_emplace(session, session);
-      refuse_reasoning(*session);
-      list.push_back({session->session, all[i].max_tokens, all[i].ignore_stop_tokens != 0, teller(*session, all[i])});
-    }
-    const std::vector<Stop> stops = generate_batch(list);
-    for (size_t i = 0; i < count; ++i) entries[i].stop = end(*entries[i].session, all[i], stops[i]);
   });
 }
 
@@ -278,18 +198,6 @@ void weft_session_cancel(weft_session* session) {
 
 void weft_session_clear_cancel(weft_session* session) {
   if (session) session->session.clear_cancel();
-}
-
-weft_status weft_session_set_prompt_callback(weft_session* session, weft_prompt_callback callback, void* user,
-                                             weft_error* error) {
-  return guard(error, [&] {
-    require(session, "session", "it is NULL");
-    const InUse use(session);
-    if (!callback) return session->session.set_on_prompt(nullptr);
-    session->session.set_on_prompt([callback, user](size_t done, size_t all) {
-      return callback(user, static_cast<uint32_t>(done), static_cast<uint32_t>(all)) == 0;
-    });
-  });
 }
 
 weft_status weft_session_score(weft_session* session, const uint32_t* ids, size_t count, float* nll,
@@ -400,19 +308,17 @@ weft_status weft_session_get_ids(const weft_session* session, uint32_t* ids, siz
 weft_status weft_session_save(const weft_session* session, const char* path, const char* note, weft_error* error) {
   return guard(error, [&] {
     require(session && path, "session or path", "it is NULL");
-    weft_session& mine = const_cast<weft_session&>(*session);  // it reads what a generate writes
-    const InUse use(&mine);
-    with_recovery(mine, [&] { session->session.save(path, note ? note : ""); });
+    const InUse use(session);
+    with_recovery(*session, [&] { session->session.save(path, note ? note : ""); });
   });
 }
 
 weft_status weft_session_save_fd(const weft_session* session, int descriptor, const char* note, weft_error* error) {
   return guard(error, [&] {
     require(session, "session", "it is NULL");
-    weft_session& mine = const_cast<weft_session&>(*session);
-    const InUse use(&mine);
+    const InUse use(session);
     std::vector<std::byte> bytes;  // what was written cannot be taken back: all of it or nothing
-    with_recovery(mine, [&] {
+    with_recovery(*session, [&] {
       bytes.clear();
       session->session.save(
           [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); },

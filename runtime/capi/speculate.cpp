@@ -1,10 +1,10 @@
 // The C API: guessing tokens ahead.
-#include "weft/speculate.h"
+#include "capi/speculate.h"
 
-#include "capi/handles.h"
 #include "session/draft_model.h"
 #include "session/lookup.h"
 #include "session/medusa.h"
+#include "weft/speculate.h"
 
 using namespace weft;
 using namespace weft::capi;
@@ -61,34 +61,24 @@ class OwnDraft : public Drafter {
 
 }  // namespace
 
-weft_status weft_session_set_speculation(weft_session* session, weft_speculation kind, weft_error* error) {
-  return guard(error, [&] {
-    require(session, "session", "it is NULL");
-    const InUse use(session);
-    if (kind != WEFT_SPECULATE_OFF && kind != WEFT_SPECULATE_LOOKUP)
-      throw Error(Code::invalid_argument, "it is " + std::to_string(kind) + ", no kind of guesses", "speculation");
-    session->session.set_drafter(kind == WEFT_SPECULATE_LOOKUP ? std::make_unique<Lookup>() : nullptr);
-  });
-}
-
-weft_status weft_session_set_draft(weft_session* session, const weft_model* draft, weft_error* error) {
-  return guard(error, [&] {
-    require(session && draft, "session or draft", "it is NULL");
-    const InUse use(session);
-    if (draft->tokenizer.fingerprint() != session->model->tokenizer.fingerprint())
-      throw Error(Code::invalid_argument, "its tokenizer is not that of the session's model", "draft",
-                  "a draft needs the same tokens with the same ids");
-    session->session.set_drafter(std::make_unique<OwnDraft>(*draft, session->session));
-  });
-}
-
-weft_status weft_session_set_medusa(weft_session* session, const char* path, weft_error* error) {
-  return guard(error, [&] {
-    require(session && path, "session or path", "it is NULL");
-    const InUse use(session);
-    auto file = std::make_shared<const ModelFile>(open_model(std::filesystem::path(path)));
-    session->session.set_drafter(std::make_unique<Medusa>(session->session, std::move(file)));
-  });
+std::unique_ptr<Drafter> capi::make_drafter(weft_session& session, const RequestState& request) {
+  switch (request.speculation) {
+    case WEFT_SPECULATE_OFF:
+      return nullptr;
+    case WEFT_SPECULATE_LOOKUP:
+      return std::make_unique<Lookup>();
+    case WEFT_SPECULATE_DRAFT:
+      if (request.draft->tokenizer.fingerprint() != session.model->tokenizer.fingerprint())
+        throw Error(Code::invalid_argument, "its tokenizer is not that of the session's model", "draft",
+                    "a draft needs the same tokens with the same ids");
+      return std::make_unique<OwnDraft>(*request.draft, session.session);
+    case WEFT_SPECULATE_MEDUSA:
+      return std::make_unique<Medusa>(
+          session.session, std::make_shared<const ModelFile>(open_model(std::filesystem::path(request.medusa))));
+    default:
+      throw Error(Code::invalid_argument, "it is " + std::to_string(request.speculation) + ", no kind of guesses",
+                  "speculation");
+  }
 }
 
 void weft_session_get_speculation_stats(const weft_session* session, weft_speculation_stats* stats, size_t size) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "base/error.h"
 #include "base/number.h"
@@ -66,19 +67,22 @@ void SamplingSetup::set(const Sampling& s) {
 }
 
 void SamplingSetup::set_biases(std::span<const uint32_t> ids, std::span<const float> biases) {
-  check_ids(ids, vocab_);
-  std::vector<float> all(vocab_);
+  std::map<uint32_t, float> all;  // the last bias of an id counts
   for (size_t i = 0; i < ids.size(); ++i) {
+    require(ids[i] < vocab_, "logit_bias",
+            "it names token " + std::to_string(ids[i]) + ", the vocabulary has " + std::to_string(vocab_) + " tokens");
     require(biases[i] >= -kMostBias && biases[i] <= kMostBias, "logit_bias",
             "that of token " + std::to_string(ids[i]) + " is " + number_text(biases[i]) + ", expected -100 to 100");
     all[ids[i]] = biases[i];
   }
-  biases_.clear();
-  most_bias_ = 0;
-  for (uint32_t id = 0; id < vocab_; ++id) {
-    if (all[id] != 0) biases_.emplace_back(id, all[id]);
-    most_bias_ = std::max(most_bias_, all[id]);
+  std::vector<std::pair<uint32_t, float>> chosen;
+  float most = 0;
+  for (const auto& [id, bias] : all) {
+    if (bias != 0) chosen.emplace_back(id, bias);
+    most = std::max(most, bias);
   }
+  biases_ = std::move(chosen);
+  most_bias_ = most;
 }
 
 void SamplingSetup::set_logprobs(uint32_t count) {

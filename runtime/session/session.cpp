@@ -113,6 +113,33 @@ void Session::set_matcher(std::unique_ptr<TokenRules> matcher) {
   matcher_ = std::move(matcher);
 }
 
+void Session::set_drafter(std::unique_ptr<Drafter> drafter) {
+  SettingsChange change;
+  change.drafter = std::move(drafter);
+  this->change(std::move(change));
+}
+
+void Session::change(SettingsChange change) {
+  SamplingSetup sampling = sampling_;
+  if (change.sampling) sampling.set(*change.sampling);
+  if (change.biases) sampling.set_biases(change.biases->ids, change.biases->values);
+  if (change.logprobs) sampling.set_logprobs(*change.logprobs);
+  std::optional<VocabHeadSetup::Prepared> head;
+  if (change.head) head = on_device().head.prepare(std::move(*change.head));
+  if (change.matcher && *change.matcher) on_device().head.prepare_grammar();
+  if (change.drafter && *change.drafter) {
+    model_.weights.need_all_rows("guessing ahead");
+    model_.weights.need_one_softmax("guessing ahead");
+    if (on_device_) on_device_->schedule.prepare_checks(sampling.tail());
+  }
+  // Nothing throws from here on.
+  sampling_ = std::move(sampling);
+  if (change.logprobs) logprobs_ = {};
+  if (head) on_device().head.set(std::move(*head));
+  if (change.matcher) matcher_ = std::move(*change.matcher);
+  if (change.drafter) drafter_ = std::move(*change.drafter);
+}
+
 void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun) {
   require(!ids.empty(), "prompt", "it has no token");
   require(on_device().source || begun.empty(), "begun", "the model has no encoder that reads the prompt");
@@ -282,15 +309,6 @@ void Session::drain() noexcept {
 
 Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token) {
   return Generation(*this, max_tokens, ignore_stop_tokens, on_token).run();
-}
-
-void Session::set_drafter(std::unique_ptr<Drafter> drafter) {
-  if (drafter) {
-    model_.weights.need_all_rows("guessing ahead");
-    model_.weights.need_one_softmax("guessing ahead");
-    if (on_device_) on_device_->schedule.prepare_checks(sampling_.tail());
-  }
-  drafter_ = std::move(drafter);
 }
 
 void Session::prepare_guesses(MedusaHeads& heads) {

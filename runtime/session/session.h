@@ -77,6 +77,20 @@ struct HeadEstimates {
   float deviations = 0;       // between estimate and bound
 };
 
+// Settings that change together; what is not set stays as it is.
+struct SettingsChange {
+  struct Biases {
+    std::span<const uint32_t> ids;
+    std::span<const float> values;
+  };
+  std::optional<Sampling> sampling;
+  std::optional<Biases> biases;
+  std::optional<uint32_t> logprobs;
+  std::optional<VocabHead> head;
+  std::optional<std::unique_ptr<TokenRules>> matcher;
+  std::optional<std::unique_ptr<Drafter>> drafter;
+};
+
 // Device time of one pass.
 struct PassTimes {
   std::vector<Timestamps::Stage> stages;  // in order of first appearance
@@ -118,6 +132,8 @@ class Session {
   // batch, only drafters that guess in batches are used.
   // Throws Error(unsupported) if other devices have rows of the vocabulary table, and for several softmaxes.
   void set_drafter(std::unique_ptr<Drafter> drafter);
+  // As the setters of what is in it; if it throws, nothing has changed.
+  void change(SettingsChange change);
   // Called before every prompt pass but the last, and with done == all before the first token; may be empty.
   void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }
 

@@ -40,7 +40,7 @@ void VocabHeadSetup::need_buffers() {
   step_.state.head() = {};
 }
 
-void VocabHeadSetup::set(VocabHead head) {
+VocabHeadSetup::Prepared VocabHeadSetup::prepare(VocabHead head) {
   if (head.keep) check_ids(*head.keep, model_.config.vocab);
   if (head.automatic && only_full()) {
     head.automatic = false;
@@ -48,12 +48,19 @@ void VocabHeadSetup::set(VocabHead head) {
   }
   if (head.keep) model_.weights.need_all_rows("head");
   if (head.mode != VocabHead::Mode::full || head.keep) need_buffers();
-  head_ = std::move(head);
-  trials_.reset();
-  if (!head_.automatic) return;
-  tried_ = {VocabHead::Mode::full, head_.mode};
-  if (head_.mode == VocabHead::Mode::fast) tried_.insert(tried_.begin() + 1, VocabHead::Mode::sure);
-  trials_.emplace(tried_.size());
+  Prepared prepared = {std::move(head), {}, {}};
+  if (!prepared.head.automatic) return prepared;
+  prepared.tried = {VocabHead::Mode::full, prepared.head.mode};
+  if (prepared.head.mode == VocabHead::Mode::fast)
+    prepared.tried.insert(prepared.tried.begin() + 1, VocabHead::Mode::sure);
+  prepared.trials.emplace(prepared.tried.size());
+  return prepared;
+}
+
+void VocabHeadSetup::set(Prepared prepared) noexcept {
+  head_ = std::move(prepared.head);
+  tried_ = std::move(prepared.tried);
+  trials_ = std::move(prepared.trials);
 }
 
 // Sets the parts of the tail and of the device's parameters that depend on the mode.

@@ -18,9 +18,17 @@ class VocabHeadSetup {
  public:
   VocabHeadSetup(const Model& model, const StepBuffers& step) : model_(model), step_(step) {}
 
-  // Throws Error(invalid_argument) for an id outside the vocabulary, Error(unsupported) for a partial head of a model
-  // that only the full head can serve.
-  void set(VocabHead head);
+  // A head with all that setting it needs.
+  struct Prepared {
+    VocabHead head;
+    std::vector<VocabHead::Mode> tried;
+    std::optional<HeadTrials> trials;
+  };
+  // Changes no setting. Throws Error(invalid_argument) for an id outside the vocabulary, Error(unsupported) for a
+  // partial head of a model that only the full head can serve.
+  Prepared prepare(VocabHead head);
+  void set(Prepared prepared) noexcept;
+  void set(VocabHead head) { set(prepare(std::move(head))); }
   const VocabHead& head() const { return head_; }
   // Makes the buffers that a session with a grammar needs. Throws as set().
   void prepare_grammar();

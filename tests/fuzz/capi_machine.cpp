@@ -127,7 +127,7 @@ Machine::~Machine() {
 void Machine::step() {
   static constexpr void (Machine::*kCalls[])() = {
       &Machine::call_session, &Machine::call_session,  &Machine::call_generate, &Machine::call_generate,
-      &Machine::call_batch,   &Machine::call_batch,    &Machine::call_settings, &Machine::call_steering,
+      &Machine::call_batch,   &Machine::call_batch,    &Machine::call_settings, &Machine::call_settings,
       &Machine::call_results, &Machine::call_files,    &Machine::call_text,     &Machine::call_lists,
       &Machine::call_model,   &Machine::call_insights, &Machine::call_tables};
   (this->*kCalls[program_.byte() % std::size(kCalls)])();
@@ -192,7 +192,7 @@ void Machine::call_session() {
 
 int Machine::within_callback(weft_session* session) {
   const uint32_t ids[] = {3, 4};
-  weft_sampling sampling = weft_sampling_default();
+  const weft_request request = weft_request_default();
   const auto refused = [](weft_status status) {
     if (status != WEFT_INVALID_ARGUMENT) fail("a session was changed in its callback", weft_status_name(status));
   };
@@ -201,7 +201,7 @@ int Machine::within_callback(weft_session* session) {
       refused(weft_session_prompt(session, ids, 2, nullptr));
       return 0;
     case 1:
-      refused(weft_session_set_sampling(session, &sampling, nullptr));
+      refused(weft_session_set_request(session, &request, nullptr));
       return 0;
     case 2:
       refused(weft_session_save(session, (scratch_folder() / "within").c_str(), nullptr, nullptr));
@@ -245,6 +245,11 @@ int Machine::on_prompt(void* user, uint32_t done, uint32_t all) {
   return static_cast<Machine*>(user)->program_.byte() > 220;
 }
 
+int Machine::on_reasoning(void* user, const char* text, size_t length) {
+  if (!text || length == 0) fail("no reasoning");
+  return static_cast<Machine*>(user)->program_.byte() > 220;
+}
+
 int Machine::on_row(void* user, const weft_lens_row* row) {
   if (!row->hidden || row->layer > 1) fail("a row that is none");
   return static_cast<Machine*>(user)->program_.byte() > 220;
@@ -254,6 +259,8 @@ weft_generate_options Machine::options(weft_session* session) {
   generating_ = session;
   weft_generate_options made = test::generate_options(program_.byte() % 16u, program_.byte() % 2, on_token, this);
   if (program_.rarely()) made.callback = nullptr;
+  if (program_.rarely()) made.prompt_callback = on_prompt;
+  if (program_.rarely()) made.reasoning_callback = on_reasoning;
   return made;
 }
 
@@ -262,7 +269,8 @@ weft_generate_options Machine::options(weft_session* session) {
 void Machine::call_generate() {
   weft_session* const one = session();
   weft_stop stop = WEFT_STOP_LENGTH;
-  const weft_generate_options how = options(one);
+  weft_generate_options how = options(one);
+  if (program_.rarely()) how.request = request();
   const bool in_batch = std::ranges::any_of(slots_, [&](const Slot& s) { return s.session == one && s.in_batch; });
   const weft_status status = check(
       weft_session_generate(one, program_.rarely() ? nullptr : &how, program_.rarely() ? nullptr : &stop, error()));
@@ -314,68 +322,79 @@ void Machine::call_batch() {
   }
 }
 
-void Machine::call_settings() {
-  weft_session* const one = session();
-  switch (program_.byte() % 8) {
-    case 0: {
-      weft_sampling sampling = weft_sampling_default();
-      float* const values[] = {&sampling.temperature,      &sampling.top_p,     &sampling.min_p,
-                               &sampling.repeat_penalty,   &sampling.typical_p, &sampling.presence_penalty,
-                               &sampling.frequency_penalty};
-      *values[program_.byte() % std::size(values)] = program_.real();
-      sampling.top_k = program_.number();
-      sampling.seed = program_.number();
-      check(weft_session_set_sampling(one, program_.rarely() ? nullptr : &sampling, error()));
-      return;
+const weft_request* Machine::request() {
+  wanted_ = {};
+  weft_request& made = wanted_.request = weft_request_default();
+  weft_sampling& sampling = wanted_.sampling = weft_sampling_default();
+  // Parts of a request; several of them may be there.
+  for (uint32_t parts = program_.byte() % 3u + 1; parts > 0; --parts) {
+    switch (program_.byte() % 8) {
+      case 0: {
+        float* const values[] = {&sampling.temperature,      &sampling.top_p,     &sampling.min_p,
+                                 &sampling.repeat_penalty,   &sampling.typical_p, &sampling.presence_penalty,
+                                 &sampling.frequency_penalty};
+        *values[program_.byte() % std::size(values)] = program_.real();
+        sampling.top_k = program_.number();
+        sampling.seed = program_.number();
+        made.sampling = &sampling;
+        break;
+      }
+      case 1:
+        wanted_.ids = program_.ids();
+        wanted_.biases.assign(wanted_.ids.size(), program_.real() * 10);
+        made.bias_ids = wanted_.ids.data();
+        made.biases = program_.rarely() ? nullptr : wanted_.biases.data();
+        made.bias_count = wanted_.ids.size();
+        break;
+      case 2:
+        wanted_.stop = program_.text({"a", "ab", "\n"});
+        wanted_.stops[0] = wanted_.stop.c_str();
+        wanted_.stops[1] = program_.rarely() ? nullptr : "b";
+        made.stops = wanted_.stops;
+        made.stop_count = program_.byte() % 3u;
+        break;
+      case 3:
+        made.logprobs = program_.number();
+        break;
+      case 4:
+        made.speculation = program_.choice<weft_speculation>(3);
+        made.draft = model();
+        break;
+      case 5: {
+        const std::string head =
+            program_.text({"full", "certified", "sure", "fast", "auto", "keep:ascii", "keep:digits",
+                           "certified+keep:!prompt,latin", "sure:0.1", "fast:3", "auto:sure"});
+        // Programs must not touch files of the machine.
+        if (head.find('/') == head.npos) wanted_.head = head;
+        made.head = program_.rarely() ? nullptr : wanted_.head.c_str();
+        break;
+      }
+      case 6:
+        made.grammar_kind = program_.choice<weft_grammar_kind>(4);
+        wanted_.grammar = program_.text({"[a-p]{3,9}", "root ::= \"a\" | \"b\" root", "{\"type\": \"object\"}",
+                                         "{\"enum\": [\"a\", 1]}", "(ab|c)*", "{\"type\": \"integer\"}"});
+        made.grammar = program_.rarely() ? nullptr : wanted_.grammar.c_str();
+        made.grammar_place = program_.rarely() ? "place" : nullptr;
+        break;
+      default:
+        made.keep_sampling = program_.byte() % 2;
+        made.keep_biases = program_.byte() % 2;
+        made.separate_reasoning = program_.rarely();
+        made.reasoning_tokens = program_.number();
     }
-    case 1: {
-      const std::vector<uint32_t> ids = program_.ids();
-      std::vector<float> biases(ids.size());
-      for (float& bias : biases) bias = program_.real() * 10;
-      check(weft_session_set_logit_bias(one, ids.data(), biases.data(), ids.size(), error()));
-      return;
-    }
-    case 2: {
-      const std::string a = program_.text({"a", "ab", "\n"}), b = program_.text();
-      const char* const stops[] = {a.c_str(), program_.rarely() ? nullptr : b.c_str()};
-      check(weft_session_set_stops(one, stops, program_.byte() % 3u, error()));
-      return;
-    }
-    case 3:
-      check(weft_session_set_logprobs(one, program_.number(), error()));
-      return;
-    case 4:
-      check(weft_session_set_speculation(one, program_.choice<weft_speculation>(2), error()));
-      return;
-    case 5:
-      check(weft_session_set_draft(one, model(), error()));
-      return;
-    case 6:
-      check(weft_session_set_prompt_callback(one, program_.byte() % 2 ? on_prompt : nullptr, this, error()));
-      return;
-    default:
-      if (program_.byte() % 2)
-        weft_session_cancel(one);
-      else
-        weft_session_clear_cancel(one);
   }
+  return &made;
 }
 
-void Machine::call_steering() {
+void Machine::call_settings() {
   weft_session* const one = session();
-  if (program_.byte() % 2) {
-    const std::string head = program_.text({"full", "certified", "sure", "fast", "auto", "keep:ascii", "keep:digits",
-                                            "certified+keep:!prompt,latin", "sure:0.1", "fast:3", "auto:sure"});
-    // Programs must not touch files of the machine.
-    if (head.find('/') != head.npos) return;
-    check(weft_session_set_head(one, head.c_str(), error()));
-    return;
+  if (program_.byte() % 8 > 0) {
+    check(weft_session_set_request(one, program_.rarely() ? nullptr : request(), error()));
+  } else if (program_.byte() % 2) {
+    weft_session_cancel(one);
+  } else {
+    weft_session_clear_cancel(one);
   }
-  const weft_grammar_kind kind = program_.choice<weft_grammar_kind>(4);
-  const std::string text = program_.text({"[a-p]{3,9}", "root ::= \"a\" | \"b\" root", "{\"type\": \"object\"}",
-                                          "{\"enum\": [\"a\", 1]}", "(ab|c)*", "{\"type\": \"integer\"}"});
-  check(weft_session_set_grammar(one, kind, program_.rarely() ? nullptr : text.c_str(),
-                                 program_.rarely() ? "place" : nullptr, error()));
 }
 
 void Machine::call_results() {

@@ -13,7 +13,6 @@
 #include "weft/lens.h"
 #include "weft/probe.h"
 #include "weft/profile.h"
-#include "weft/progress.h"
 #include "weft/recover.h"
 #include "weft/soft.h"
 #include "weft/speculate.h"
@@ -72,7 +71,6 @@ class Machine {
   void call_lists();
   void call_session();
   void call_settings();
-  void call_steering();
   void call_generate();
   void call_batch();
   void call_results();
@@ -86,8 +84,10 @@ class Machine {
   void free(Slot& slot);
   void leave_batch();
   weft_generate_options options(weft_session* session);
+  const weft_request* request();  // a new one each time; some are wrong
   static int on_token(void* user, uint32_t id, const char* text, size_t length);
   static int on_prompt(void* user, uint32_t done, uint32_t all);
+  static int on_reasoning(void* user, const char* text, size_t length);
   static int on_row(void* user, const weft_lens_row* row);
 
   // Ends the process unless it is a documented status with an error to it.
@@ -104,6 +104,15 @@ class Machine {
   std::array<Slot, 3> slots_;
   weft_batch* batch_ = nullptr;
   weft_session* generating_ = nullptr;
+  // Storage of request(), until the next one.
+  struct {
+    weft_request request;
+    weft_sampling sampling;
+    std::string head, grammar, stop;
+    const char* stops[2];
+    std::vector<uint32_t> ids;
+    std::vector<float> biases;
+  } wanted_ = {};
   weft_error error_ = {};
   bool has_error_ = false;
   std::vector<float> floats_;

@@ -260,13 +260,13 @@ void write_requests(const fs::path& folder) {
 // Programs of capi_machine.cpp: a session, then calls.
 void write_programs(const fs::path& folder) {
   const std::string session("\x18\0\0\0\0\0", 6), prompt("\0\0\5\4\x0a\x14\x1e\x28\0\0", 10);
-  const std::string generate("\2\0\0\5\1\0\0\0\0", 9), told(5, '\x0f');
+  const std::string generate("\2\0\0\5\1\0\0\0\0\0\0\0", 12), told(5, '\x0f');
   write(folder / "capi" / "answer", session + prompt + generate + told + prompt + generate + told);
   for (char call = 0; call < 15; ++call)  // one of each group, in the midst of an answer
     for (char kind = 0; kind < 8; ++kind)
       write(folder / "capi" / ("call-" + std::to_string(call) + "-" + std::to_string(kind)),
             session + prompt + generate + told + std::string({call, 0, 0, kind, 1, 2, 3, 0, 0, 0}) + generate + told);
-  const std::string batch("\4\0\0\0\4\1\0\5\1\0\0\0", 12), step("\4\5\0", 3);
+  const std::string batch("\4\0\0\0\0\0\4\1\0\5\1\0\0\0\0\0", 16), step("\4\5\0", 3);
   write(folder / "capi" / "batch", session + prompt + batch + step + told + step + told + step);
 }
 
@@ -283,10 +283,14 @@ void write_sessions(const fs::path& folder) {
   weft_session* session = nullptr;
   const uint32_t ids[] = {5, 9, 2, 7, 11}, biased[] = {4, 7};
   const float biases[] = {1, -2};
+  weft_request request = weft_request_default();
+  request.bias_ids = biased;
+  request.biases = biases;
+  request.bias_count = 2;
   const weft_generate_options three = weft::test::generate_options(3);
   weft_session_create(model, &options, &session, nullptr);
   for (const char* name : {"prompt", "answer", "biased"}) {
-    if (name == std::string("biased")) weft_session_set_logit_bias(session, biased, biases, 2, nullptr);
+    if (name == std::string("biased")) weft_session_set_request(session, &request, nullptr);
     weft_session_prompt(session, ids, std::size(ids), nullptr);
     if (name != std::string("prompt")) weft_session_generate(session, &three, nullptr, nullptr);
     const weft::test::MemoryFile file;

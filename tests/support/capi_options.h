@@ -26,6 +26,33 @@ inline weft_session_options session_options(uint32_t context, weft_type kv = WEF
   return options;
 }
 
+// Has a session generate by the default request with some changes; its sampling and biases stay unless they change too.
+template <class Change>
+weft_status change_request(weft_session* session, const Change& change, weft_error* error = nullptr) {
+  weft_request request = weft_request_default();
+  request.keep_sampling = request.keep_biases = 1;
+  change(request);
+  return weft_session_set_request(session, &request, error);
+}
+
+// The default request but for its sampling.
+inline weft_status set_sampling(weft_session* session, const weft_sampling& sampling, weft_error* error = nullptr) {
+  weft_request request = weft_request_default();
+  request.sampling = &sampling;
+  return weft_session_set_request(session, &request, error);
+}
+inline weft_status set_greedy(weft_session* session, weft_error* error = nullptr) {
+  weft_sampling sampling = weft_sampling_default();
+  sampling.temperature = 0;
+  return set_sampling(session, sampling, error);
+}
+
+// draft: for WEFT_SPECULATE_DRAFT.
+inline weft_status speculate(weft_session* session, weft_speculation kind, const weft_model* draft, weft_error* error) {
+  return change_request(
+      session, [&](weft_request& request) { request.speculation = kind, request.draft = draft; }, error);
+}
+
 inline weft_model_info info_of(const weft_model* model) {
   weft_model_info info;
   weft_model_get_info(model, &info, sizeof info);

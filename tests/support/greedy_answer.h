@@ -1,4 +1,3 @@
-#include "support/capi_options.h"
 // A model's greedy answer through the C API, from its load to its end.
 #pragma once
 
@@ -6,6 +5,8 @@
 
 #include <filesystem>
 #include <vector>
+
+#include "support/capi_options.h"
 
 namespace weft {
 
@@ -20,10 +21,8 @@ std::vector<uint32_t> greedy_answer(const std::filesystem::path& file, const wef
   if (weft_model_load(file.c_str(), &options, &model, error) == WEFT_OK &&
       weft_session_create(model, &settings, &session, error) == WEFT_OK) {
     look(model);
-    weft_sampling sampling = weft_sampling_default();
-    sampling.temperature = 0;
     const weft_generate_options generate = test::generate_options(count);
-    weft_session_set_sampling(session, &sampling, error);
+    test::set_greedy(session, error);
     weft_session_prompt(session, ids.data(), ids.size(), error);
     ids.resize(ids.size() + count);
     size_t all = 0;

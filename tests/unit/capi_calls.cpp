@@ -8,7 +8,6 @@
 
 #include "support/capi_test.h"
 #include "weft/batch.h"
-#include "weft/progress.h"
 #include "weft/speculate.h"
 #include "weft/text.h"
 #include "weft/weft.h"
@@ -59,12 +58,13 @@ TEST_F(CapiTest, NumbersThatNoEnumerationHas) {
   EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
   options = test::session_options(64, WEFT_TYPE_FILE, none(WEFT_POLICY_POLITE));
   EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(weft_session_set_grammar(session_, none(WEFT_GRAMMAR_NONE), "a", nullptr, nullptr), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(weft_session_set_speculation(session_, none(WEFT_SPECULATE_OFF), nullptr), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(weft_session_set_medusa(session_, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(weft_session_set_medusa(nullptr, "x", nullptr), WEFT_INVALID_ARGUMENT);
-  EXPECT_EQ(weft_session_set_medusa(session_, (folder_ / "none").c_str(), nullptr), WEFT_NOT_FOUND);
-  EXPECT_EQ(weft_session_set_medusa(session_, (folder_ / "m.gguf").c_str(), nullptr), WEFT_BAD_FILE);
+  weft_request request = weft_request_default();
+  request.grammar = "a";
+  request.grammar_kind = none(WEFT_GRAMMAR_NONE);
+  EXPECT_EQ(weft_session_set_request(session_, &request, nullptr), WEFT_INVALID_ARGUMENT);
+  request = weft_request_default();
+  request.speculation = none(WEFT_SPECULATE_OFF);
+  EXPECT_EQ(weft_session_set_request(session_, &request, nullptr), WEFT_INVALID_ARGUMENT);
   for (int field = 0; field < 3; ++field) {
     weft_model_options wrong = weft_model_options_default();
     if (field == 0) wrong.type = none(wrong.type);
@@ -162,14 +162,12 @@ TEST_F(CapiTest, CallsFromACallback) {
     size_t count = 0;
     weft_generate_options inner = test::generate_options(2);
     weft_batch_entry entry = {s.session, &inner, WEFT_STOP_LENGTH};
-    weft_sampling sampling = weft_sampling_default();
+    const weft_request request = weft_request_default();
     if (s.calls++ == 0) {
       s.refused = {weft_session_prompt(s.session, &id, 1, nullptr),
                    weft_session_generate(s.session, &inner, nullptr, nullptr),
                    weft_generate_batch(&entry, 1, nullptr),
-                   weft_session_set_sampling(s.session, &sampling, nullptr),
-                   weft_session_set_grammar(s.session, WEFT_GRAMMAR_NONE, nullptr, nullptr, nullptr),
-                   weft_session_set_head(s.session, "full", nullptr),
+                   weft_session_set_request(s.session, &request, nullptr),
                    weft_session_head_logits(s.session, nullptr, nullptr, 0, &count, nullptr),
                    weft_session_save(s.session, s.path.c_str(), nullptr, nullptr),
                    weft_session_restore(s.session, s.path.c_str(), nullptr, nullptr),
@@ -278,7 +276,10 @@ TEST_F(CapiTest, CallsIntoABatchAndItsSessions) {
 
 // After the last text that a grammar allows there are no logits, and the error names the grammar.
 TEST_F(CapiTest, HeadLogitsAfterAGrammarsEnd) {
-  ASSERT_EQ(weft_session_set_grammar(session_, WEFT_GRAMMAR_REGEX, "a", nullptr, nullptr), WEFT_OK);
+  weft_request request = weft_request_default();
+  request.grammar_kind = WEFT_GRAMMAR_REGEX;
+  request.grammar = "a";
+  ASSERT_EQ(weft_session_set_request(session_, &request, nullptr), WEFT_OK);
   const std::vector<uint32_t> ids = {1, 2, 3};
   ASSERT_EQ(weft_session_prompt(session_, ids.data(), ids.size(), nullptr), WEFT_OK);
   weft_generate_options options = test::generate_options(20, 0, nullptr, nullptr);

@@ -127,6 +127,43 @@ TEST_F(CppTest, Texts) {
   EXPECT_THROW(model_->apply_chat_template_json("{"), Failure);
 }
 
+TEST_F(CppTest, PartsOfARequest) {
+  Session one = session();
+  Request request = one.request();
+  EXPECT_EQ(request.sampling.temperature, 0);
+  one.set_head("certified");
+  one.set_logprobs(2);
+  EXPECT_EQ(one.request().sampling.temperature, 0);  // a setter changes its part only
+  EXPECT_THROW(one.set_head("half"), Failure);
+  EXPECT_EQ(one.request().head, "certified");
+  one.prompt(question());
+  EXPECT_EQ(answer(one), wanted());
+  EXPECT_EQ(one.logprobs().likeliest.size(), 2u);
+
+  request.sampling = weft_sampling_default();
+  request.grammar_kind = WEFT_GRAMMAR_REGEX;
+  request.grammar = "a{5}";
+  one.set_request(request);
+  EXPECT_EQ(one.request().head, "full");
+  one.prompt(question());
+  std::string text;
+  one.generate(0, [&](uint32_t, std::string_view piece) { return text += piece, true; });
+  EXPECT_EQ(text, "aaaaa");
+  // A restored session keeps its sampling until another is set.
+  const std::string path = (folder_ / "saved").string();
+  Session greedy = session();
+  greedy.prompt(question());
+  greedy.generate(1);
+  greedy.save(path);
+  one.restore(path);
+  one.set_grammar(WEFT_GRAMMAR_NONE);
+  EXPECT_TRUE(one.request().keep_sampling);
+  EXPECT_EQ(answer(one), answer(greedy));
+  one.set_sampling(weft_sampling_default());
+  EXPECT_FALSE(one.request().keep_sampling);
+  EXPECT_TRUE(one.request().keep_biases);
+}
+
 TEST_F(CppTest, ProgressInAPrompt) {
   Session first = session();
   first.prompt(Ids(480, 1000));

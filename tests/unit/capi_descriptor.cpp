@@ -54,9 +54,7 @@ class DescriptorTest : public testing::Test {
     weft_session* session = nullptr;
     EXPECT_EQ(weft_session_create(model, nullptr, &session, nullptr), WEFT_OK);
     const std::vector<uint32_t> prompt = {1, 2, 3, 300};
-    weft_sampling sampling = weft_sampling_default();
-    sampling.temperature = 0;
-    EXPECT_EQ(weft_session_set_sampling(session, &sampling, nullptr), WEFT_OK);
+    EXPECT_EQ(test::set_greedy(session), WEFT_OK);
     EXPECT_EQ(weft_session_prompt(session, prompt.data(), prompt.size(), nullptr), WEFT_OK);
     return session;
   }

@@ -14,7 +14,6 @@
 #include "support/capi_test.h"
 #include "weft/batch.hpp"
 #include "weft/lens.h"
-#include "weft/progress.h"
 #include "weft/weft.hpp"
 
 namespace weft {
@@ -42,9 +41,7 @@ class HostTest : public CapiModelTest {
   weft_session* session() const {
     weft_session* made = nullptr;
     EXPECT_EQ(weft_session_create(model_, nullptr, &made, nullptr), WEFT_OK);
-    weft_sampling sampling = weft_sampling_default();
-    sampling.temperature = 0;
-    EXPECT_EQ(weft_session_set_sampling(made, &sampling, nullptr), WEFT_OK);
+    EXPECT_EQ(test::set_greedy(made), WEFT_OK);
     prompt(made, 3);
     return made;
   }
@@ -168,13 +165,11 @@ TEST_F(HostTest, AThreadEndsInACallback) {
   });
   EXPECT_EQ(answer(), want);
   expect_leaves([&] {
-    weft_session_set_prompt_callback(
-        session_, [](void*, uint32_t, uint32_t) { return leave(), 0; }, nullptr, nullptr);
     prompt(session_, 300);
-    const weft_generate_options options = test::generate_options(8);
+    weft_generate_options options = test::generate_options(8);
+    options.prompt_callback = [](void*, uint32_t, uint32_t) { return leave(), 0; };
     weft_session_generate(session_, &options, nullptr, nullptr);
   });
-  weft_session_set_prompt_callback(session_, nullptr, nullptr, nullptr);
   EXPECT_EQ(answer(), want);
   expect_leaves([&] {
     prompt(session_, 5);

@@ -1,7 +1,4 @@
 // The progress of a load and of a prompt, and a prompt's end half-way.
-#include "support/capi_options.h"
-#include "weft/progress.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "support/capi_options.h"
 #include "support/model_maker.h"
 #include "weft/batch.h"
+#include "weft/weft.h"
 
 namespace weft {
 namespace {
@@ -43,16 +42,34 @@ class ProgressTest : public testing::Test {
   weft_session* session() const {
     weft_session* made = nullptr;
     EXPECT_EQ(weft_session_create(model_, nullptr, &made, nullptr), WEFT_OK);
-    weft_sampling sampling = weft_sampling_default();
-    sampling.temperature = 0;
-    EXPECT_EQ(weft_session_set_sampling(made, &sampling, nullptr), WEFT_OK);
+    EXPECT_EQ(test::set_greedy(made), WEFT_OK);
     return made;
   }
   void prompt(uint32_t count = kPrompt) {
     EXPECT_EQ(weft_session_prompt(session_, ids_.data(), count, nullptr), WEFT_OK);
   }
-  weft_stop generate(weft_session* session, uint32_t tokens = 8) const {
-    const weft_generate_options options = test::generate_options(tokens);
+  struct Seen {
+    weft_session* session;
+    std::vector<std::pair<uint32_t, uint32_t>> reports = {};
+    uint32_t end_at = UINT32_MAX;  // done
+    bool by_cancel = false;
+  };
+  // Options with a callback for the prompt; seen NULL: without.
+  static weft_generate_options options(uint32_t tokens, Seen* seen) {
+    weft_generate_options made = test::generate_options(tokens);
+    made.user = seen;
+    if (!seen) return made;
+    made.prompt_callback = [](void* user, uint32_t done, uint32_t all) {
+      Seen& s = *static_cast<Seen*>(user);
+      s.reports.emplace_back(done, all);
+      if (done < s.end_at) return 0;
+      if (s.by_cancel) weft_session_cancel(s.session);
+      return s.by_cancel ? 0 : 1;
+    };
+    return made;
+  }
+  weft_stop generate(weft_session* session, Seen* seen = nullptr, uint32_t tokens = 8) const {
+    const weft_generate_options options = ProgressTest::options(tokens, seen);
     weft_stop stop = WEFT_STOP_CONTEXT;
     EXPECT_EQ(weft_session_generate(session, &options, &stop, nullptr), WEFT_OK);
     return stop;
@@ -72,23 +89,6 @@ class ProgressTest : public testing::Test {
     std::vector<uint32_t> ids = context(calm);
     weft_session_free(calm);
     return ids;
-  }
-
-  struct Seen {
-    weft_session* session;
-    std::vector<std::pair<uint32_t, uint32_t>> reports = {};
-    uint32_t end_at = UINT32_MAX;  // done
-    bool by_cancel = false;
-  };
-  void listen(Seen& seen) {
-    const auto callback = [](void* user, uint32_t done, uint32_t all) {
-      Seen& s = *static_cast<Seen*>(user);
-      s.reports.emplace_back(done, all);
-      if (done < s.end_at) return 0;
-      if (s.by_cancel) weft_session_cancel(s.session);
-      return s.by_cancel ? 0 : 1;
-    };
-    ASSERT_EQ(weft_session_set_prompt_callback(session_, callback, &seen, nullptr), WEFT_OK);
   }
 
   std::filesystem::path folder_;
@@ -126,9 +126,8 @@ TEST_F(ProgressTest, OfLoads) {
 
 TEST_F(ProgressTest, CountsFromNothingToAll) {
   Seen seen = {session_};
-  listen(seen);
   prompt();
-  EXPECT_EQ(generate(session_), WEFT_STOP_LENGTH);
+  EXPECT_EQ(generate(session_, &seen), WEFT_STOP_LENGTH);
   EXPECT_EQ(context(session_), undisturbed());
   ASSERT_GE(seen.reports.size(), 3u);
   EXPECT_EQ(seen.reports.front(), std::make_pair(0u, kPrompt));
@@ -140,14 +139,11 @@ TEST_F(ProgressTest, CountsFromNothingToAll) {
   EXPECT_GT(seen.reports[seen.reports.size() - 2].first, 0u);
   // Without a callback nothing is reported; a reused prefix is not counted.
   const size_t told = seen.reports.size();
-  ASSERT_EQ(weft_session_set_prompt_callback(session_, nullptr, nullptr, nullptr), WEFT_OK);
-  EXPECT_EQ(generate(session_, 1), WEFT_STOP_LENGTH);
+  EXPECT_EQ(generate(session_, nullptr, 1), WEFT_STOP_LENGTH);
   EXPECT_EQ(seen.reports.size(), told);
-  listen(seen);
   prompt(kPrompt - 10);
-  EXPECT_EQ(generate(session_, 1), WEFT_STOP_LENGTH);
+  EXPECT_EQ(generate(session_, &seen, 1), WEFT_STOP_LENGTH);
   EXPECT_EQ(seen.reports.back(), std::make_pair(1u, 1u));
-  EXPECT_EQ(weft_session_set_prompt_callback(nullptr, nullptr, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
 }
 
 // A prompt that ends half-way, by either means: nothing is generated, the ids stay, and the computed part is not
@@ -158,9 +154,8 @@ TEST_F(ProgressTest, GoesOnAfterItWasEnded) {
     SCOPED_TRACE(by_cancel);
     weft_session_reset(session_);
     Seen seen = {session_, {}, kPrompt / 2, by_cancel};
-    listen(seen);
     prompt();
-    EXPECT_EQ(generate(session_), WEFT_STOP_CALLER);
+    EXPECT_EQ(generate(session_, &seen), WEFT_STOP_CALLER);
     EXPECT_EQ(context(session_), ids_);
     ASSERT_LT(seen.reports.back().first, kPrompt);
     ASSERT_GE(seen.reports.back().first, kPrompt / 2);
@@ -168,7 +163,7 @@ TEST_F(ProgressTest, GoesOnAfterItWasEnded) {
     seen.end_at = UINT32_MAX;
     const uint32_t computed = seen.reports.back().first;
     seen.reports.clear();
-    EXPECT_EQ(generate(session_), WEFT_STOP_LENGTH);
+    EXPECT_EQ(generate(session_, &seen), WEFT_STOP_LENGTH);
     EXPECT_EQ(context(session_), want);
     EXPECT_LE(seen.reports.front().second, kPrompt - computed);
     EXPECT_EQ(seen.reports.back().first, seen.reports.back().second);
@@ -178,10 +173,8 @@ TEST_F(ProgressTest, GoesOnAfterItWasEnded) {
 // Another prompt that shares a prefix with the one that was ended.
 TEST_F(ProgressTest, AnotherPromptAfterItWasEnded) {
   Seen seen = {session_, {}, kPrompt / 2, true};
-  listen(seen);
   prompt();
-  EXPECT_EQ(generate(session_), WEFT_STOP_CALLER);
-  seen.end_at = UINT32_MAX;
+  EXPECT_EQ(generate(session_, &seen), WEFT_STOP_CALLER);
   ids_.resize(400);
   prompt(400);
   EXPECT_EQ(generate(session_), WEFT_STOP_LENGTH);
@@ -192,19 +185,17 @@ TEST_F(ProgressTest, AnotherPromptAfterItWasEnded) {
 // At the last report the first token is there: it stays, and nothing follows.
 TEST_F(ProgressTest, EndedAtTheLastReport) {
   Seen seen = {session_, {}, 20};
-  listen(seen);
   prompt(20);
-  EXPECT_EQ(generate(session_), WEFT_STOP_CALLER);
+  EXPECT_EQ(generate(session_, &seen), WEFT_STOP_CALLER);
   EXPECT_EQ(context(session_).size(), 21u);
 }
 
 TEST_F(ProgressTest, InABatch) {
   Seen seen = {session_, {}, kPrompt / 2};
-  listen(seen);
   prompt();
   weft_batch* batch = nullptr;
   ASSERT_EQ(weft_batch_create(model_, &batch, nullptr), WEFT_OK);
-  const weft_generate_options options = test::generate_options(8);
+  const weft_generate_options options = ProgressTest::options(8, &seen);
   const auto run = [&] {
     EXPECT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
     std::vector<weft_batch_end> ended(WEFT_MAX_BATCH);

@@ -155,13 +155,12 @@ TEST_F(CapiShardsTest, WhatNeedsAllRowsIsRefused) {
   };
   const uint32_t ids[] = {5, 9, 2};
   std::vector<float> values(3 * 512);
-  refused(weft_session_set_speculation(session.get(), WEFT_SPECULATE_LOOKUP, &error), "guessing ahead");
+  refused(test::speculate(session.get(), WEFT_SPECULATE_LOOKUP, nullptr, &error), "guessing ahead");
   EXPECT_EQ(weft_session_score(session.get(), ids, 3, values.data(), &error), WEFT_OK);
   refused(weft_model_rows(model.get(), ids, 3, values.data(), &error), "rows of the table");
   refused(weft_table_rows(model.get(), ids, 3, values.data(), &error), "rows of the table");
   refused(weft_table_states(model.get(), ids, 3, values.data(), &error), "hidden states");
-  for (const char* const head : {"certified", "sure", "full"})
-    EXPECT_EQ(weft_session_set_head(session.get(), head, &error), WEFT_OK) << head;
+  for (const char* const head : {"certified", "sure", "full"}) session.set_head(head);
   session.generate(3, {}, true);
 }
 

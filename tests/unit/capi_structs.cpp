@@ -7,6 +7,7 @@
 
 #include "support/capi_test.h"
 #include "weft/audio.h"
+#include "weft/batch.h"
 #include "weft/lens.h"
 #include "weft/probe.h"
 
@@ -83,7 +84,16 @@ TEST_F(CapiStructsTest, ACallersStructMayBeNewerAndIsNeverReadBeyondItsSize) {
                              return status;
                            });
   expect_sizes_are_checked("weft_sampling", weft_sampling_default, [&](const auto* sampling, weft_error* error) {
-    return weft_session_set_sampling(session_, sampling, error);
+    return test::change_request(
+        session_, [&](weft_request& request) { request.sampling = sampling, request.keep_sampling = 0; }, error);
+  });
+  expect_sizes_are_checked("weft_request", weft_request_default, [&](const auto* request, weft_error* error) {
+    return weft_session_set_request(session_, request, error);
+  });
+  expect_sizes_are_checked("weft_request", weft_request_default, [&](const auto* request, weft_error* error) {
+    weft_generate_options options = test::generate_options(1);
+    options.request = request;
+    return weft_session_generate(session_, &options, nullptr, error);
   });
   expect_sizes_are_checked(
       "weft_generate_options", +[] { return test::generate_options(1); },

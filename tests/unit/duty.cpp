@@ -60,9 +60,7 @@ class DutyTest : public testing::Test {
     options.policy = policy;
     weft_session* session = nullptr;
     EXPECT_EQ(weft_session_create(model_, &options, &session, &error_), WEFT_OK) << error_.sentence;
-    weft_sampling greedy = weft_sampling_default();
-    greedy.temperature = 0;
-    EXPECT_EQ(weft_session_set_sampling(session, &greedy, &error_), WEFT_OK) << error_.sentence;
+    EXPECT_EQ(test::set_greedy(session, &error_), WEFT_OK) << error_.sentence;
     sessions_.push_back(session);
     return session;
   }
@@ -182,7 +180,7 @@ TEST_F(DutyTest, ABatchKeepsToTheSmallestShare) {
 TEST_F(DutyTest, ABatchThatGuessesKeepsToTheSmallestShare) {
   weft_session* const sessions[] = {make_session(), make_session(), make_session()};
   for (weft_session* const session : sessions)
-    ASSERT_EQ(weft_session_set_speculation(session, WEFT_SPECULATE_LOOKUP, &error_), WEFT_OK) << error_.sentence;
+    ASSERT_EQ(test::speculate(session, WEFT_SPECULATE_LOOKUP, nullptr, &error_), WEFT_OK) << error_.sentence;
   ASSERT_EQ(set(sessions[1], 0.25f), WEFT_OK);
   expect_share_of_batch(0.25, sessions, 60);
   for (const weft_session* const session : sessions) EXPECT_GT(test::speculation_stats_of(session).accepted_tokens, 0u);
@@ -196,7 +194,7 @@ TEST_F(DutyTest, ADraftsWorkCounts) {
   lose_device_at(0);
   EXPECT_EQ(answer(session, 40), want);
   const size_t alone = submissions();
-  ASSERT_EQ(weft_session_set_draft(session, draft, &error_), WEFT_OK) << error_.sentence;
+  ASSERT_EQ(test::speculate(session, WEFT_SPECULATE_DRAFT, draft, &error_), WEFT_OK) << error_.sentence;
   weft_model_free(draft);
   ASSERT_EQ(set(session, 0.25f), WEFT_OK);
   lose_device_at(0);

@@ -39,7 +39,7 @@ TEST_F(RecoverTest, ADraftsDevice) {
     SCOPED_TRACE(n);
     weft_session* const session = make_session();
     set_sampling(session, 0.9f);
-    ASSERT_EQ(weft_session_set_draft(session, draft, &error_), WEFT_OK) << error_.sentence;
+    ASSERT_EQ(test::speculate(session, WEFT_SPECULATE_DRAFT, draft, &error_), WEFT_OK) << error_.sentence;
     lose_device_at(n);
     const Ids ids = answer(session, 12);
     if (n == 0) {
@@ -164,7 +164,9 @@ TEST_F(RecoverTest, TheWeightsDoNotFitAnyMore) {
     EXPECT_EQ(weft_session_save(session, (folder_ / "saved").c_str(), nullptr, &error_), expected);
     const Ids prompt = {1, 2};
     EXPECT_EQ(weft_session_prompt(session, prompt.data(), prompt.size(), &error_), WEFT_DEVICE_LOST);
-    EXPECT_EQ(weft_session_set_head(session, "full", &error_), WEFT_DEVICE_LOST);
+    EXPECT_EQ(test::change_request(
+                  session, [](weft_request& request) { request.head = "sure"; }, &error_),
+              WEFT_DEVICE_LOST);
     EXPECT_EQ(test::stats_of(session).kv_bytes, 0u);
     EXPECT_EQ(test::stats_of(session).context_used, 21u);
     EXPECT_EQ(test::info_of(model_).vocab_bytes, 0u);

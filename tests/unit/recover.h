@@ -110,7 +110,7 @@ inline void set_sampling(weft_session* session, float temperature) {
   sampling.temperature = temperature;
   sampling.repeat_penalty = 1.2f;
   sampling.seed = 11;
-  ASSERT_EQ(weft_session_set_sampling(session, &sampling, nullptr), WEFT_OK);
+  ASSERT_EQ(test::set_sampling(session, sampling, nullptr), WEFT_OK);
 }
 
 }  // namespace weft

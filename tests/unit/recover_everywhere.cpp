@@ -176,20 +176,20 @@ TEST_F(RecoverTest, SettingsStay) {
   const float biases[] = {2};
   const std::string heads = (folder_ / "heads.gguf").string();
   make_medusa(heads, LlamaShape().width, 3);
-  for (const std::function<weft_status(weft_session*)>& set : std::vector<std::function<weft_status(weft_session*)>>{
-           [&](weft_session* s) { return weft_session_set_head(s, "certified", &error_); },
-           [&](weft_session* s) { return weft_session_set_head(s, ("keep:" + kept).c_str(), &error_); },
-           [&](weft_session* s) { return weft_session_set_speculation(s, WEFT_SPECULATE_LOOKUP, &error_); },
-           [&](weft_session* s) { return weft_session_set_draft(s, model_, &error_); },
-           [&](weft_session* s) { return weft_session_set_medusa(s, heads.c_str(), &error_); },
-           [&](weft_session* s) { return weft_session_set_logit_bias(s, biased, biases, 1, &error_); },
-           [&](weft_session* s) { return weft_session_set_logprobs(s, 3, &error_); },
-           [&](weft_session* s) {
-             return weft_session_set_grammar(s, WEFT_GRAMMAR_REGEX, "[a-p]{30,60}", "test", &error_);
-           }}) {
+  const std::string keep = "keep:" + kept;
+  using Change = std::function<void(weft_request & request)>;
+  const Change changes[] = {[](weft_request& r) { r.head = "certified"; },
+                            [&](weft_request& r) { r.head = keep.c_str(); },
+                            [](weft_request& r) { r.speculation = WEFT_SPECULATE_LOOKUP; },
+                            [&](weft_request& r) { r.speculation = WEFT_SPECULATE_DRAFT, r.draft = model_; },
+                            [&](weft_request& r) { r.speculation = WEFT_SPECULATE_MEDUSA, r.medusa = heads.c_str(); },
+                            [&](weft_request& r) { r.bias_ids = biased, r.biases = biases, r.bias_count = 1; },
+                            [](weft_request& r) { r.logprobs = 3; },
+                            [](weft_request& r) { r.grammar_kind = WEFT_GRAMMAR_REGEX, r.grammar = "[a-p]{30,60}"; }};
+  for (const Change& change : changes) {
     weft_session* const session = make_session();
     set_sampling(session, 0.9f);
-    ASSERT_EQ(set(session), WEFT_OK) << error_.sentence;
+    ASSERT_EQ(test::change_request(session, change, &error_), WEFT_OK) << error_.sentence;
     lose_at_each(session, 8, 3);
   }
 }

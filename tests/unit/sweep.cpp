@@ -129,12 +129,21 @@ class Application {
     weft_session_free(std::exchange(session_, session));
     weft_sampling sampling = weft_sampling_default();
     sampling.seed = 11;
-    return weft_session_set_sampling(session, &sampling, &error);
+    return test::set_sampling(session, sampling, &error);
   }
   weft_status answer() {
     weft_session_reset(session_);
     const weft_status status = weft_session_prompt(session_, prompt_.data(), prompt_.size(), &error);
     return status == WEFT_OK ? generate(6) : status;
+  }
+  // An answer by a request with some changes, which goes after it.
+  template <class Change>
+  weft_status answer_by(const Change& change) {
+    weft_status status = test::change_request(session_, change, &error);
+    if (status == WEFT_OK) status = answer();
+    return status == WEFT_OK ? test::change_request(
+                                   session_, [](weft_request&) {}, &error)
+                             : status;
   }
   weft_status text() {
     Ids ids(100);
@@ -186,25 +195,23 @@ class Application {
     return status;
   }
   weft_status grammar() {
-    weft_status status = weft_session_set_grammar(session_, WEFT_GRAMMAR_REGEX, "[a-p]{30,60}", "test", &error);
-    if (status == WEFT_OK) status = answer();
-    if (status != WEFT_OK) return status;
-    return weft_session_set_grammar(session_, WEFT_GRAMMAR_NONE, nullptr, nullptr, &error);
+    return answer_by([](weft_request& request) {
+      request.grammar_kind = WEFT_GRAMMAR_REGEX;
+      request.grammar = "[a-p]{30,60}";
+      request.grammar_place = "test";
+    });
   }
   weft_status head() {
-    weft_status status = weft_session_set_head(session_, "certified+keep:ascii", &error);
-    if (status == WEFT_OK) status = answer();
-    return status == WEFT_OK ? weft_session_set_head(session_, "full", &error) : status;
+    return answer_by([](weft_request& request) { request.head = "certified+keep:ascii"; });
   }
   weft_status speculate() {
-    weft_status status = weft_session_set_speculation(session_, WEFT_SPECULATE_LOOKUP, &error);
-    if (status == WEFT_OK) status = answer();
-    return status == WEFT_OK ? weft_session_set_speculation(session_, WEFT_SPECULATE_OFF, &error) : status;
+    return answer_by([](weft_request& request) { request.speculation = WEFT_SPECULATE_LOOKUP; });
   }
   weft_status draft() {
-    weft_status status = weft_session_set_draft(session_, model_, &error);
-    if (status == WEFT_OK) status = answer();
-    return status == WEFT_OK ? weft_session_set_speculation(session_, WEFT_SPECULATE_OFF, &error) : status;
+    return answer_by([this](weft_request& request) {
+      request.speculation = WEFT_SPECULATE_DRAFT;
+      request.draft = model_;
+    });
   }
   weft_status batch() {
     weft_session* group[2] = {};

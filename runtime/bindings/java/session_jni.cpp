@@ -5,17 +5,12 @@
 #include <weft/duty.h>
 #include <weft/lens.h>
 #include <weft/profile.h>
-#include <weft/progress.h>
-#include <weft/reasoning.h>
 #include <weft/soft.h>
-#include <weft/speculate.h>
 #include <cmath>
 
 #include "support.h"
 
 using namespace weft::jni;
-
-static_assert(WEFT_SPECULATE_OFF == 0 && WEFT_SPECULATE_LOOKUP == 1);
 
 namespace {
 
@@ -92,9 +87,12 @@ NATIVE(jlong, sessionCreate)(JNIEnv* env, jclass, jlong model, jint context, jin
 
 NATIVE(void, sessionFree)(JNIEnv*, jclass, jlong session) { weft_session_free(as<weft_session>(session)); }
 
-NATIVE(void, setSampling)
-(JNIEnv* env, jclass, jlong session, jfloat temperature, jint top_k, jfloat top_p, jfloat min_p, jfloat repeat_penalty,
- jlong seed, jfloat presence_penalty, jfloat frequency_penalty, jfloat typical_p) {
+NATIVE(void, setRequest)
+(JNIEnv* env, jclass, jlong session, jboolean keep_sampling, jfloat temperature, jint top_k, jfloat top_p, jfloat min_p,
+ jfloat repeat_penalty, jlong seed, jfloat presence_penalty, jfloat frequency_penalty, jfloat typical_p,
+ jboolean keep_biases, jintArray id_array, jfloatArray bias_array, jobjectArray stop_array, jint logprobs,
+ jbyteArray head_text, jboolean lookup, jlong draft, jint grammar_kind, jbyteArray grammar_text,
+ jint reasoning_tokens) {
   guard(env, [&] {
     weft_sampling sampling = weft_sampling_default();
     const auto set = [](float& to, jfloat from) {
@@ -109,62 +107,30 @@ NATIVE(void, setSampling)
     set(sampling.presence_penalty, presence_penalty);
     set(sampling.frequency_penalty, frequency_penalty);
     set(sampling.typical_p, typical_p);
-    check(env,
-          [&](weft_error* error) { return weft_session_set_sampling(as<weft_session>(session), &sampling, error); });
-  });
-}
-
-NATIVE(void, setLogitBias)(JNIEnv* env, jclass, jlong session, jintArray array, jfloatArray values) {
-  guard(env, [&] {
-    const std::vector<uint32_t> ids = ids_of(env, array);
-    std::vector<float> biases(ids.size());
-    env->GetFloatArrayRegion(values, 0, static_cast<jsize>(biases.size()), biases.data());
-    checked(env);
-    check(env, [&](weft_error* error) {
-      return weft_session_set_logit_bias(as<weft_session>(session), ids.data(), biases.data(), ids.size(), error);
-    });
-  });
-}
-
-NATIVE(void, setStops)(JNIEnv* env, jclass, jlong session, jobjectArray array) {
-  guard(env, [&] {
-    const std::vector<Text> stops = texts(env, array);
+    const std::vector<uint32_t> ids = ids_of(env, id_array);
+    const std::vector<float> biases = floats_of(env, bias_array);
+    const std::vector<Text> stops = texts(env, stop_array);
     std::vector<const char*> pointers;
     for (const Text& stop : stops) pointers.push_back(stop.get());
-    check(env, [&](weft_error* error) {
-      return weft_session_set_stops(as<weft_session>(session), pointers.data(), pointers.size(), error);
-    });
-  });
-}
-
-NATIVE(void, setLogprobs)(JNIEnv* env, jclass, jlong session, jint count) {
-  guard(env, [&] {
-    check(env, [&](weft_error* error) {
-      return weft_session_set_logprobs(as<weft_session>(session), static_cast<uint32_t>(count), error);
-    });
-  });
-}
-
-NATIVE(void, setHead)(JNIEnv* env, jclass, jlong session, jbyteArray head) {
-  guard(env, [&] {
-    const Text name(env, head);
-    check(env, [&](weft_error* error) { return weft_session_set_head(as<weft_session>(session), name.get(), error); });
-  });
-}
-
-NATIVE(void, setSpeculation)(JNIEnv* env, jclass, jlong session, jint kind) {
-  guard(env, [&] {
-    check(env, [&](weft_error* error) {
-      return weft_session_set_speculation(as<weft_session>(session), static_cast<weft_speculation>(kind), error);
-    });
-  });
-}
-
-NATIVE(void, setDraft)(JNIEnv* env, jclass, jlong session, jlong model) {
-  guard(env, [&] {
-    check(env, [&](weft_error* error) {
-      return weft_session_set_draft(as<weft_session>(session), as<weft_model>(model), error);
-    });
+    const Text head(env, head_text), grammar(env, grammar_text);
+    weft_request request = weft_request_default();
+    request.sampling = &sampling;
+    request.head = head.get();
+    request.grammar_kind = static_cast<weft_grammar_kind>(grammar_kind);
+    request.grammar = grammar.get();
+    request.speculation = draft != 0 ? WEFT_SPECULATE_DRAFT : lookup ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF;
+    request.draft = as<weft_model>(draft);
+    request.stops = pointers.data();
+    request.stop_count = pointers.size();
+    request.bias_ids = ids.data();
+    request.biases = biases.data();
+    request.bias_count = ids.size();
+    request.logprobs = static_cast<uint32_t>(logprobs);
+    request.separate_reasoning = reasoning_tokens >= 0;
+    request.reasoning_tokens = reasoning_tokens >= 0 ? static_cast<uint32_t>(reasoning_tokens) : 0;
+    request.keep_sampling = keep_sampling;
+    request.keep_biases = keep_biases;
+    check(env, [&](weft_error* error) { return weft_session_set_request(as<weft_session>(session), &request, error); });
   });
 }
 
@@ -198,16 +164,6 @@ NATIVE(void, dutySetShare)(JNIEnv* env, jclass, jlong duty, jfloat share) {
 }
 
 NATIVE(jdouble, dutyBusySeconds)(JNIEnv*, jclass, jlong duty) { return weft_duty_busy_seconds(as<weft_duty>(duty)); }
-
-NATIVE(void, setGrammar)(JNIEnv* env, jclass, jlong session, jint kind, jbyteArray text) {
-  guard(env, [&] {
-    const Text grammar(env, text);
-    check(env, [&](weft_error* error) {
-      return weft_session_set_grammar(as<weft_session>(session), static_cast<weft_grammar_kind>(kind), grammar.get(),
-                                      nullptr, error);
-    });
-  });
-}
 
 NATIVE(void, prompt)(JNIEnv* env, jclass, jlong session, jintArray array) {
   guard(env, [&] {
@@ -267,30 +223,20 @@ NATIVE(void, conversationSet)(JNIEnv* env, jclass, jlong conversation, jbyteArra
 
 NATIVE(jint, generate)
 (JNIEnv* env, jclass, jlong session, jlong conversation, jint max_tokens, jboolean ignore_stop_tokens,
- jboolean tell_prompt, jint think_tokens, jobject object) {
+ jboolean tell_prompt, jobject object) {
   return guard(env, [&] {
     Callback callback{env, object};
     weft_generate_options options = weft_generate_options_default();
     options.max_tokens = static_cast<uint32_t>(max_tokens);
     options.ignore_stop_tokens = ignore_stop_tokens;
     options.callback = on_token;
+    options.reasoning_callback = on_reasoning;
+    if (tell_prompt) options.prompt_callback = on_prompt;
     options.user = &callback;
     weft_stop stop = WEFT_STOP_LENGTH;
     check(env, [&](weft_error* error) {
-      auto* const own = as<weft_session>(session);
-      weft_reasoning_options reasoning = weft_reasoning_options_default();
-      reasoning.max_tokens = static_cast<uint32_t>(think_tokens);
-      reasoning.callback = on_reasoning;
-      reasoning.user = &callback;
-      weft_session_set_reasoning(own, think_tokens < 0 ? nullptr : &reasoning, nullptr);
-      if (tell_prompt) weft_session_set_prompt_callback(own, on_prompt, &callback, nullptr);
-      const weft_status status =
-          conversation != 0 ? weft_conversation_answer(as<weft_conversation>(conversation), &options, &stop, error)
-                            : weft_session_generate(own, &options, &stop, error);
-      if (tell_prompt) weft_session_set_prompt_callback(own, nullptr, nullptr, nullptr);
-      reasoning.callback = nullptr;  // an answer that was cut may go on
-      if (think_tokens >= 0) weft_session_set_reasoning(own, &reasoning, nullptr);
-      return status;
+      return conversation != 0 ? weft_conversation_answer(as<weft_conversation>(conversation), &options, &stop, error)
+                               : weft_session_generate(as<weft_session>(session), &options, &stop, error);
     });
     return static_cast<jint>(stop);
   });

@@ -1,6 +1,7 @@
 /* Weft: LoRA adapters (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models"), small matrices that
  * change what a model says without a copy of its weights. Errors, ownership, threads and units are as weft.h documents
- * them. */
+ * them.
+ * This header may still change. */
 #ifndef WEFT_ADAPTER_H
 #define WEFT_ADAPTER_H
 

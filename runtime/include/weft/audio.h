@@ -1,5 +1,5 @@
 /* Weft: speech, with models of the family Whisper. Errors, ownership, threads and units are as weft.h documents them.
- */
+ * This header may still change. */
 #ifndef WEFT_AUDIO_H
 #define WEFT_AUDIO_H
 

@@ -1,5 +1,6 @@
-/* Weft: sessions that generate together, and join and leave between tokens, as a server needs it. weft_generate_batch
- * of weft.h is for sessions that begin together. Errors, ownership and units are as weft.h documents them. */
+/* Weft: sessions that generate together: from the beginning (weft_generate_batch), or joining and leaving between
+ * tokens, as a server needs it (weft_batch). Errors, ownership and units are as weft.h documents them. This header may
+ * still change. */
 #ifndef WEFT_BATCH_H
 #define WEFT_BATCH_H
 
@@ -9,11 +10,30 @@
 extern "C" {
 #endif
 
-/* Sessions of one model that generate together. May be used by one thread at a time. */
-typedef struct weft_batch weft_batch;
-
 /* The most sessions of a batch. */
 #define WEFT_MAX_BATCH 64
+
+/* A session of a batch. */
+typedef struct weft_batch_entry {
+  weft_session* session;
+  const weft_generate_options* options;
+  weft_stop stop; /* set when the call succeeds: why the session ended */
+} weft_batch_entry;
+
+/* Generates with 1 to 64 sessions of one model together, as weft_session_generate would with each, and returns when the
+ * last has ended. One pass computes a token of each session, or several where guesses are checked (speculate.h). Matrix
+ * products then read the weights once for many sessions: the plan's tile_tokens, or block_tokens (4, 8 or 16) if it has
+ * no tiles. Prompts are computed one after another. The generated tokens are those that each session would generate
+ * alone, up to rounding. If one session has WEFT_POLICY_POLITE, the whole batch has. Callbacks for one pass come in the
+ * order of the entries, all of a session together.
+ *
+ * WEFT_INVALID_ARGUMENT for a wrong count, a session that is given twice, of another model, or with an empty context;
+ * WEFT_UNSUPPORTED for a session with a grammar or of an encoder-decoder. Nothing is generated then, but requests of
+ * entries (options.request) may have been set. */
+WEFT_API weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error);
+
+/* Sessions of one model that generate together. May be used by one thread at a time. */
+typedef struct weft_batch weft_batch;
 
 /* Creates `count` sessions, 1 to WEFT_MAX_BATCH, each as weft_session_create would. Their caches lie side by side, so
  * that a batch computes the attention of those of one such call in one dispatch a layer instead of one each. The memory
@@ -29,7 +49,8 @@ WEFT_API weft_status weft_batch_create(const weft_model* model, weft_batch** bat
  * callback of one of its sessions it does nothing. */
 WEFT_API void weft_batch_free(weft_batch* batch);
 
-/* Adds a session, which from the next step on generates as weft_session_generate would with these options. It belongs
+/* Adds a session, which from the next step on generates as weft_session_generate would with these options, which are
+ * copied; their request is set by this call. It belongs
  * to the batch until weft_batch_step returns it as ended, or that call fails. Until then only getters, in the thread of
  * the batch, and weft_session_cancel may be called with it: functions that change it are WEFT_INVALID_ARGUMENT, and
  * weft_session_free does nothing. Free it afterwards, or after the batch.

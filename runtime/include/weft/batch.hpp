@@ -50,8 +50,7 @@ class Batch {
   // step() says that it has ended, or throws, and must not be moved or destroyed before that; see weft_batch_add.
   void add(Session& session, std::uint32_t max_tokens = 0, TokenCallback callback = {},
            bool ignore_stop_tokens = false) {
-    auto member = std::make_unique<Member>(Member{session, std::move(callback), {}});
-    member->state.callback = &member->callback;
+    auto member = std::make_unique<Member>(session, std::move(callback));
     const weft_generate_options options = member->state.options(max_tokens, ignore_stop_tokens);
     auto& place = members_[session.get()];  // what can fail for want of memory comes first
     try {
@@ -80,7 +79,6 @@ class Batch {
       const auto found = members_.find(ended[i].session);
       Member& member = *found->second;
       std::exception_ptr failure = member.state.thrown;
-      if (const std::exception_ptr thrown = member.session.take_thrown()) failure = thrown;
       if (!failure && ended[i].error.code != WEFT_OK) failure = std::make_exception_ptr(Failure(ended[i].error));
       result.push_back({member.session, ended[i].stop, failure});
       members_.erase(found);
@@ -95,9 +93,10 @@ class Batch {
 
  private:
   struct Member {
+    Member(Session& of, TokenCallback told) : session(of), callback(std::move(told)), state(of.callbacks(callback)) {}
     Session& session;
-    TokenCallback callback;
-    detail::Tokens state;
+    const TokenCallback callback;
+    detail::Callbacks state;
   };
   struct Free {
     void operator()(weft_batch* batch) const noexcept { weft_batch_free(batch); }

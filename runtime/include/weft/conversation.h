@@ -6,7 +6,7 @@
  *
  *   weft_conversation_create(session, "You answer briefly.", &conversation, &error);
  *   weft_conversation_ask(conversation, "What is a weft?", NULL, 0, &options, &stop, &error);
- */
+ * This header may still change. */
 #ifndef WEFT_CONVERSATION_H
 #define WEFT_CONVERSATION_H
 
@@ -19,8 +19,8 @@ extern "C" {
 
 typedef struct weft_conversation weft_conversation;
 
-/* Begins a conversation. The session answers as it is set (sampling, head, grammar, stop strings, reasoning), and must
- * outlive the conversation; what else changes its context only costs time. system: the first message, which tells how
+/* Begins a conversation. The session answers by its request, or by those of the options, and must outlive the
+ * conversation; what else changes its context only costs time. system: the first message, which tells how
  * to answer; NULL or empty: none. Without a chat template it is not used. Calls of a conversation count as calls of its
  * session: WEFT_INVALID_ARGUMENT while that is in use. Only weft_conversation_get and weft_conversation_forgotten may
  * be called in its callbacks, by the same thread. WEFT_UNSUPPORTED for an encoder-decoder. */

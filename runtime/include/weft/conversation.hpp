@@ -82,16 +82,10 @@ class Conversation {
  private:
   template <typename Call>
   weft_stop generate(std::uint32_t max_tokens, const TokenCallback& callback, const Call& call) {
-    detail::Tokens state{&callback, nullptr};
+    detail::Callbacks state = session_->callbacks(callback);
     const weft_generate_options options = state.options(max_tokens, false);
     weft_stop stop = WEFT_STOP_LENGTH;
-    detail::check(
-        [&](weft_error* error) {
-          const weft_status status = call(options, &stop, error);
-          if (const std::exception_ptr thrown = session_->take_thrown()) state.thrown = thrown;
-          return status;
-        },
-        state.thrown);
+    detail::check([&](weft_error* error) { return call(options, &stop, error); }, state.thrown);
     return stop;
   }
 

@@ -1,5 +1,6 @@
 /* Weft: converting models. This header is the ABI of libweft_convert, a library of its own: programs that only run
- * models do not need it. It needs no device. The rules of weft.h for errors, ownership and text hold here too. */
+ * models do not need it. It needs no device. The rules of weft.h for errors, ownership and text hold here too.
+ * This header may still change. */
 #ifndef WEFT_CONVERT_H
 #define WEFT_CONVERT_H
 

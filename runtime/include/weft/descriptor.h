@@ -1,6 +1,7 @@
 /* Weft: what has no path. A model in a part of an open file (an uncompressed asset in an Android package, a document
  * that the user has picked, a file that was received from another process) or in memory, and a saved session in an open
- * file. Errors, ownership, threads and units are as weft.h documents them. */
+ * file. Errors, ownership, threads and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_DESCRIPTOR_H
 #define WEFT_DESCRIPTOR_H
 

@@ -1,5 +1,6 @@
 /* Weft: going slower, for an application in the background, a device that is too warm or a screen that must stay
- * smooth. Errors, ownership, threads and units are as weft.h documents them. */
+ * smooth. Errors, ownership, threads and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_DUTY_H
 #define WEFT_DUTY_H
 

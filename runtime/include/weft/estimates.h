@@ -1,5 +1,6 @@
 /* Weft: what a head that reads less than the vocabulary table knows of each token's logit. For measuring such heads;
- * docs/heads.md explains them. Errors, ownership, threads and units are as weft.h documents them. */
+ * docs/heads.md explains them. Errors, ownership, threads and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_ESTIMATES_H
 #define WEFT_ESTIMATES_H
 
@@ -15,7 +16,7 @@ typedef struct weft_head_estimate {
   float bound;    /* what the head takes for the most that the logit can be; INFINITY: it computed the row at once */
 } weft_head_estimate;
 
-/* For each token that could come next after the context: its logit, and what the session's head (weft_session_set_head:
+/* For each token that could come next after the context: its logit, and what the session's head (weft_request.head:
  * certified, sure or fast) makes of it from the part of every row that it reads first. `count` rows, which must be
  * vocab_size; rows[i] is token i. The context and the settings stay as they are.
  *

@@ -1,5 +1,6 @@
 /* Weft: what a model's vocabulary table looks like, and the states that it is multiplied with. Errors, ownership,
- * threads and units are as weft.h documents them. All of these are WEFT_UNSUPPORTED for encoders. */
+ * threads and units are as weft.h documents them. All of these are WEFT_UNSUPPORTED for encoders.
+ * This header may still change. */
 #ifndef WEFT_GEOMETRY_H
 #define WEFT_GEOMETRY_H
 

@@ -1,5 +1,6 @@
 /* Weft: pictures in prompts, for models of the families Idefics3, SmolVLM, Gemma 3 and Qwen3-VL. Errors, ownership,
- * threads and units are as weft.h documents them. */
+ * threads and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_IMAGE_H
 #define WEFT_IMAGE_H
 

@@ -1,6 +1,7 @@
 /* Weft: importance matrices, which tell weft_convert (convert.h) and llama.cpp's llama-quantize how much a rounding
  * error of each column of a matrix matters: the mean of the squared inputs that it is multiplied by. Errors, owners,
- * threads and units are as weft.h documents them. */
+ * threads and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_IMPORTANCE_H
 #define WEFT_IMPORTANCE_H
 

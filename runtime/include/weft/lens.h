@@ -1,5 +1,6 @@
 /* Weft: the logit lens and the tuned lens, which show what a model would say after each of its layers. Errors,
- * ownership, threads and units are as weft.h documents them. */
+ * ownership, threads and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_LENS_H
 #define WEFT_LENS_H
 

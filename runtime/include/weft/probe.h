@@ -1,5 +1,6 @@
 /* Weft: asking what would run before loading anything. Errors, ownership, threads and units are as weft.h documents
- * them. */
+ * them.
+ * This header may still change. */
 #ifndef WEFT_PROBE_H
 #define WEFT_PROBE_H
 

@@ -1,4 +1,5 @@
-/* Weft: where the device's time goes. Errors, ownership and threads are as weft.h documents them. */
+/* Weft: where the device's time goes. Errors, ownership and threads are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_PROFILE_H
 #define WEFT_PROFILE_H
 

@@ -1,6 +1,7 @@
 /* Weft: going on after the device was lost: its driver was reset, or the system took it from an application in the
  * background. Calls return WEFT_DEVICE_LOST then. A session keeps its data on the host: its tokens, its settings,
- * its grammar's place. Errors, ownership and units are as weft.h documents them. */
+ * its grammar's place. Errors, ownership and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_RECOVER_H
 #define WEFT_RECOVER_H
 

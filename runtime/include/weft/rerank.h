@@ -1,5 +1,6 @@
 /* Rerankers: how well documents answer a query, rated by a decoder's "yes" and "no", as Qwen3-Reranker does. Errors,
- * owners, threads and units are as weft.h documents them. */
+ * owners, threads and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_RERANK_H
 #define WEFT_RERANK_H
 

@@ -1,5 +1,6 @@
 /* Weft: soft tokens, prompts of ids and rows of floats: learnt prompts, patches of an image, frames of a sound. Errors,
- * ownership, threads and units are as weft.h documents them. */
+ * ownership, threads and units are as weft.h documents them.
+ * This header may still change. */
 #ifndef WEFT_SOFT_H
 #define WEFT_SOFT_H
 

@@ -1,5 +1,6 @@
 /* Weft: what a server needs to know of texts besides weft.h. Errors, ownership, threads and units are as weft.h
- * documents them. */
+ * documents them.
+ * This header may still change. */
 #ifndef WEFT_TEXT_H
 #define WEFT_TEXT_H
 

@@ -1,5 +1,6 @@
 /* Weft: small language models on any Vulkan GPU. The headers of this folder, without convert.h, are the only ABI of
- * libweft. docs/embedding.md shows their use.
+ * libweft. docs/embedding.md shows their use. This header is the stable part; the others say that they may still
+ * change.
  *
  * Errors. A function that can fail returns a weft_status and takes a `weft_error *` as its last argument, which may be
  * NULL. If the function fails, it fills in *error and leaves its out-parameters unchanged; if it succeeds, it leaves
@@ -15,7 +16,7 @@
  *
  * Threads. A weft_model does not change after loading: any number of threads may use it at the same time, and any
  * number of sessions and encoders may use it at the same time. A weft_session or weft_encoder may be used by one thread
- * at a time; only weft_session_cancel (from a signal handler too), weft_session_clear_cancel (progress.h) and
+ * at a time; only weft_session_cancel (from a signal handler too), weft_session_clear_cancel and
  * weft_session_set_duty (duty.h) may be called from other threads. Callbacks run on the calling thread. Changing a
  * session in use is WEFT_INVALID_ARGUMENT (weft_session_reset and the free functions then do nothing). After fork() the
  * child may use nothing that its parent made: the free functions do nothing there, others are errors. A callback may
@@ -305,7 +306,7 @@ WEFT_API weft_status weft_apply_chat_template(const weft_model* model, const wef
 /* ---- keep-lists ---- */
 
 /* Returns the ids of a keep-list in ascending order. A keep-list is the part of the vocabulary that a session may
- * choose from (weft_session_set_head).
+ * choose from (weft_request.head).
  *
  * list: terms with commas between them, applied from left to right. A term is the name of a preset, or the path of a
  * file. It adds its tokens; with '!' before it, it removes them. If the first term removes, it removes from all tokens.
@@ -418,7 +419,7 @@ static inline weft_session_options weft_session_options_default(void) {
   options.size = sizeof options;
   return options;
 }
-/* Creates a session with an empty context, the default sampling and the head "full". options NULL: the defaults.
+/* Creates a session with an empty context and the default request. options NULL: the defaults.
  * WEFT_INVALID_ARGUMENT for an option outside its range; WEFT_UNSUPPORTED for a model that cannot generate (BERT), or
  * whose keys cannot be Q4 (Hunyuan). */
 WEFT_API weft_status weft_session_create(const weft_model* model, const weft_session_options* options,
@@ -458,52 +459,6 @@ static inline weft_sampling weft_sampling_default(void) {
   sampling.typical_p = 1;
   return sampling;
 }
-/* Sets the sampling for later calls. WEFT_INVALID_ARGUMENT for a value outside its range. */
-WEFT_API weft_status weft_session_set_sampling(weft_session* session, const weft_sampling* sampling, weft_error* error);
-
-/* Adds biases[i] (-100 to 100) to the logit of token ids[i] in later calls. If an id is given twice, its last bias
- * counts. Replaces all biases that were set before; count 0: none. WEFT_INVALID_ARGUMENT for a bias outside its range
- * and for an id that is not below vocab_size. */
-WEFT_API weft_status weft_session_set_logit_bias(weft_session* session, const uint32_t* ids, const float* biases,
-                                                 size_t count, weft_error* error);
-
-/* Sets the stop strings: `count` texts (at most 16, each 1 to 256 bytes of UTF-8); 0: none. weft_session_generate ends
- * when one appears in the generated text, also across token borders. The callback gets only the text before it; text
- * that may be the beginning of a stop string is held back until that is known. The tokens of a stop string stay in the
- * context. WEFT_INVALID_ARGUMENT for other counts and texts. */
-WEFT_API weft_status weft_session_set_stops(weft_session* session, const char* const* stops, size_t count,
-                                            weft_error* error);
-
-#define WEFT_MAX_LOGPROBS 20
-/* Makes later calls compute the log-probability of each generated token, and those of the `count` likeliest tokens: 1
- * to WEFT_MAX_LOGPROBS; 0: no log-probabilities, the generated token's neither. They are the model's own, before bias,
- * penalties, temperature and filters. They are over all rows of the vocabulary, which every head then reads; with a
- * keep-list or a grammar, over the tokens that it allows. WEFT_INVALID_ARGUMENT for a larger count. */
-WEFT_API weft_status weft_session_set_logprobs(weft_session* session, uint32_t count, weft_error* error);
-
-/* Returns the log-probabilities (natural logarithms) of the token that the callback got last: its own in *chosen, and
- * those of the likeliest tokens, likeliest first. Writes at most capacity ids and logprobs and sets *count to the
- * number there are. May be called in the callback. */
-WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, float* chosen, uint32_t* ids,
-                                               float* logprobs, size_t capacity, size_t* count, weft_error* error);
-
-/* Sets the head for later calls: which rows of the vocabulary table tokens are chosen from, and how their logits are
- * computed (docs/heads.md).
- *   "full"       every row (the default)
- *   "certified"  only rows that can matter, which bounds prove: the same tokens as "full", for less reading. With a
- *                temperature above 0, every row is read if typical_p is used without top_k, or if top_k is more than
- *                128; and for some of the tokens if top_p is used without top_k.
- *   "sure:P"     the same but for chance: a token differs with a probability of at most P, over the rotation of the
- *                table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
- *   "fast:S"     trusts estimates from the leading columns to S deviations, unproven; 0 < S <= 40. "fast" is "fast:7".
- *   "auto:HEAD"  full or HEAD, or sure for "auto:fast", whichever is fastest here; "auto" is "auto:certified"
- *   "keep:LIST"  only the tokens of a list, as weft_vocab_keep reads it; for some lists also those of the context.
- *                Prompts may hold any token.
- *   "certified+keep:LIST", "auto:sure+keep:LIST", ... both
- *
- * WEFT_INVALID_ARGUMENT for a wrong head or list; WEFT_BAD_FILE and WEFT_IO for a list's file; WEFT_UNSUPPORTED for a
- * head that is neither "full" nor "auto" if the model adds a bias to its logits. */
-WEFT_API weft_status weft_session_set_head(weft_session* session, const char* head, weft_error* error);
 
 typedef enum weft_grammar_kind WEFT_ENUM {
   WEFT_GRAMMAR_NONE = 0,
@@ -512,16 +467,105 @@ typedef enum weft_grammar_kind WEFT_ENUM {
   WEFT_GRAMMAR_REGEX        /* the whole text must match it */
 } weft_grammar_kind;
 
-/* Restricts generated text to a grammar: what is generated after the present context, and after the prompt of each
- * later weft_session_prompt. Only tokens that continue a text of the grammar can be chosen; if they are few, only their
- * rows are computed. It works with every head and gives the tokens that masking the logits of "full" would give. place
- * (may be NULL): a name for errors, for example the grammar's file. WEFT_GRAMMAR_NONE (text may be NULL): no grammar.
+/* Where guesses of tokens ahead come from; speculate.h explains them. They never change what is chosen. */
+typedef enum weft_speculation WEFT_ENUM {
+  WEFT_SPECULATE_OFF = 0,
+  WEFT_SPECULATE_LOOKUP, /* from the context itself */
+  WEFT_SPECULATE_DRAFT,  /* from a smaller model */
+  WEFT_SPECULATE_MEDUSA  /* from Medusa heads */
+} weft_speculation;
+
+#define WEFT_MAX_LOGPROBS 20
+
+/* How a session generates: everything that may differ from one text to the next. A request is complete: a field that is
+ * not set has its default. An adapter (adapter.h), a duty (duty.h) and a tuned lens (lens.h) belong to the session and
+ * have functions of their own. */
+typedef struct weft_request {
+  size_t size;                   /* of this struct, by weft_request_default */
+  const weft_sampling* sampling; /* NULL: the defaults */
+  /* Which rows of the vocabulary table tokens are chosen from, and how their logits are computed (docs/heads.md).
+   *   "full"       every row; NULL is the same
+   *   "certified"  only rows that can matter, which bounds prove: the same tokens as "full", for less reading. With a
+   *                temperature above 0, every row is read if typical_p is used without top_k, or if top_k is more than
+   *                128; and for some of the tokens if top_p is used without top_k.
+   *   "sure:P"     the same but for chance: a token differs with a probability of at most P, over the rotation of the
+   *                table's columns; 0 < P <= 0.5. "sure" is "sure:1e-9". Reads far less.
+   *   "fast:S"     trusts estimates from the leading columns to S deviations, unproven; 0 < S <= 40.
+   *                "fast" is "fast:7".
+   *   "auto:HEAD"  full or HEAD, or sure for "auto:fast", whichever is fastest here; "auto" is "auto:certified".
+   *   "keep:LIST"  only the tokens of a list, as weft_vocab_keep reads it; for some lists also those of the context.
+   *                Prompts may hold any token.
+   *   "certified+keep:LIST", "auto:sure+keep:LIST", ... both
+   *
+   * WEFT_INVALID_ARGUMENT for a wrong head or list; WEFT_BAD_FILE and WEFT_IO for a list's file; WEFT_UNSUPPORTED for a
+   * head that is neither "full" nor "auto" if the model adds a bias to its logits. */
+  const char* head;
+  /* Restricts generated text to a grammar: what is generated after the present context, and after the prompt of each
+   * later weft_session_prompt. Only tokens that continue a text of the grammar can be chosen; if they are few, only
+   * their rows are computed. It works with every head and gives the tokens that masking the logits of "full" would
+   * give. grammar: its text, NULL for WEFT_GRAMMAR_NONE. grammar_place (may be NULL): a name for errors, for example
+   * the grammar's file.
+   *
+   * WEFT_BAD_FILE if the grammar is wrong; WEFT_UNSUPPORTED if it has something that Weft does not support, or if the
+   * model adds a bias to its logits; WEFT_INVALID_ARGUMENT for a wrong kind. */
+  const char* grammar;
+  const char* grammar_place;
+  weft_grammar_kind grammar_kind;
+  weft_speculation speculation; /* WEFT_INVALID_ARGUMENT for an unknown kind */
+  const weft_model* draft;      /* for WEFT_SPECULATE_DRAFT, else not used */
+  const char* medusa;           /* for WEFT_SPECULATE_MEDUSA: a GGUF file of the heads, else not used */
+  /* Stop strings: at most 16 texts, each 1 to 256 bytes of UTF-8. weft_session_generate ends when one appears in the
+   * generated text, also across token borders. The callback gets only the text before it; text that may be the
+   * beginning of a stop string is held back until that is known. The tokens of a stop string stay in the context.
+   * WEFT_INVALID_ARGUMENT for other counts and texts. */
+  const char* const* stops;
+  size_t stop_count;
+  /* Number of likeliest tokens whose log-probabilities are computed, beside the generated token's: 1 to
+   * WEFT_MAX_LOGPROBS; 0: no log-probabilities at all. They are the model's own, before bias, penalties, temperature
+   * and filters. They are over all rows of the vocabulary, which every head then reads; with a keep-list or a grammar,
+   * over the tokens that it allows. WEFT_INVALID_ARGUMENT for a larger count. */
+  uint32_t logprobs;
+  /* separate_reasoning not 0: reasoning is told apart from the answer (reasoning.h). It is closed after
+   * reasoning_tokens tokens; 0: no limit. */
+  int separate_reasoning;
+  uint32_t reasoning_tokens;
+  /* biases[i], -100 to 100, is added to the logit of token bias_ids[i]. If an id is given twice, its last bias counts.
+   * WEFT_INVALID_ARGUMENT for a bias outside its range and for an id that is not below vocab_size. */
+  const uint32_t* bias_ids;
+  const float* biases;
+  size_t bias_count;
+  /* Not 0: the session keeps its present sampling, or its present biases, for example those of a restored file. The
+   * request's own are then not used. */
+  int keep_sampling, keep_biases;
+} weft_request;
+
+/* The default sampling, the head "full", and nothing else. */
+static inline weft_request weft_request_default(void) {
+  weft_request request;
+  memset(&request, 0, sizeof request);
+  request.size = sizeof request;
+  return request;
+}
+/* Has the session generate by the request from its next call on. If something in it is wrong, nothing changes, and the
+ * error names it.
  *
- * WEFT_BAD_FILE if the grammar is wrong; WEFT_UNSUPPORTED if it has something that Weft does not support, or if the
- * model adds a bias to its logits; WEFT_INVALID_ARGUMENT for a wrong kind. The session then keeps what was set before.
- */
-WEFT_API weft_status weft_session_set_grammar(weft_session* session, weft_grammar_kind kind, const char* text,
-                                              const char* place, weft_error* error);
+ * A field that is equal to that of the request before costs nothing: a head, a grammar, a draft model or a file that is
+ * named again is not loaded again, and guesses go on with what they have learnt. The same grammar goes on where it is
+ * in its text; it starts over after each prompt, and after a request with another grammar or none. Random numbers
+ * depend only on the seed and on the place of the token in the context.
+ *
+ * Strings and arrays are copied. A draft model may be freed before the session; further requests may name it as long as
+ * each of them does.
+ *
+ * Errors are those of the fields. WEFT_UNSUPPORTED for guesses and keep-lists if several devices share the vocabulary
+ * table. */
+WEFT_API weft_status weft_session_set_request(weft_session* session, const weft_request* request, weft_error* error);
+
+/* Returns the log-probabilities (natural logarithms) of the token that the callback got last: its own in *chosen, and
+ * those of the likeliest tokens, likeliest first. Writes at most capacity ids and logprobs and sets *count to the
+ * number there are. May be called in the callback. */
+WEFT_API weft_status weft_session_get_logprobs(const weft_session* session, float* chosen, uint32_t* ids,
+                                               float* logprobs, size_t capacity, size_t* count, weft_error* error);
 
 /* Makes the session's context exactly these ids (count >= 1). It computes nothing yet: the next call that needs it
  * does. The longest common prefix that the session has computed is reused.
@@ -543,6 +587,25 @@ WEFT_API weft_status weft_session_prompt(weft_session* session, const uint32_t* 
  * and weft_session_cancel; functions that change a generating session are WEFT_INVALID_ARGUMENT. */
 typedef int (*weft_token_callback)(void* user, uint32_t id, const char* text, size_t length);
 
+/* Receives a piece of the reasoning (reasoning.h): `length` bytes of whole UTF-8 characters, not zero-terminated,
+ * before the token callback gets the token. Return 0 to continue, non-zero to stop after this token. It may call what a
+ * weft_token_callback may call. */
+typedef int (*weft_reasoning_callback)(void* user, const char* text, size_t length);
+
+/* Receives how many of the prompt's tokens have been computed: `done` of `all`, where all > 0, before each pass but the
+ * last (the plan's chunk_tokens tokens a pass), and with done == all before the first token. Tokens that are reused
+ * from earlier calls do not count. Return 0 to continue, non-zero to end the generate with WEFT_STOP_CALLER. It may
+ * call what a weft_token_callback may call, and may be called on any thread that generates with the session. With it,
+ * at most one pass is in flight when the next one is submitted.
+ *
+ * If it, or weft_session_cancel, ends a generate in its prompt, the generate returns WEFT_OK with WEFT_STOP_CALLER and
+ * no token. It returns after the passes that are in flight: at most one with a callback, else at most the plan's
+ * run_ahead + 1. The context keeps all its ids, and what has been computed of them: the next generate computes the rest
+ * and gives the tokens that it would have given, and a weft_session_prompt that shares a prefix reuses it. The
+ * statistics do not count the tokens of a prompt that was ended. The encoder of an encoder-decoder reads its input in
+ * one pass, which is not reported and cannot be ended. */
+typedef int (*weft_prompt_callback)(void* user, uint32_t done, uint32_t all);
+
 /* Why a generate ended. */
 typedef enum weft_stop WEFT_ENUM {
   WEFT_STOP_LENGTH = 0, /* max_tokens were generated */
@@ -557,11 +620,14 @@ typedef struct weft_generate_options {
   size_t size;                  /* of this struct, by weft_generate_options_default */
   uint32_t max_tokens;          /* 0: until another reason to stop */
   int ignore_stop_tokens;       /* not 0: continue after the model's stop tokens */
-  weft_token_callback callback; /* may be NULL */
-  void* user;                   /* passed to callback */
+  const weft_request* request;  /* set first, as by weft_session_set_request, and kept; NULL: what the session has */
+  weft_token_callback callback; /* may be NULL, as the next two */
+  weft_reasoning_callback reasoning_callback; /* gets nothing unless the request has separate_reasoning */
+  weft_prompt_callback prompt_callback;
+  void* user; /* passed to the callbacks */
 } weft_generate_options;
 
-/* max_tokens 0, no callback; the model's stop tokens end the text. */
+/* max_tokens 0, no callbacks and no request; the model's stop tokens end the text. */
 static inline weft_generate_options weft_generate_options_default(void) {
   weft_generate_options options;
   memset(&options, 0, sizeof options);
@@ -574,31 +640,17 @@ static inline weft_generate_options weft_generate_options_default(void) {
  * tokens that the callback got stay in the context.
  *
  * WEFT_INVALID_ARGUMENT if the context is empty, or if the keep-list has none of the tokens that the grammar allows;
- * WEFT_INTERNAL if no logit is a finite number. */
+ * WEFT_INTERNAL if no logit is a finite number; the errors of a request, for which nothing is generated. */
 WEFT_API weft_status weft_session_generate(weft_session* session, const weft_generate_options* options, weft_stop* stop,
                                            weft_error* error);
-
-/* A session of a batch. */
-typedef struct weft_batch_entry {
-  weft_session* session;
-  const weft_generate_options* options;
-  weft_stop stop; /* set when the call succeeds: why the session ended */
-} weft_batch_entry;
-
-/* Generates with 1 to 64 sessions of one model together, as weft_session_generate would with each, and returns when the
- * last has ended. One pass computes a token of each session, or several where guesses are checked (speculate.h). Matrix
- * products then read the weights once for many sessions: the plan's tile_tokens, or block_tokens (4, 8 or 16) if it has
- * no tiles. Prompts are computed one after another. The generated tokens are those that each session would generate
- * alone, up to rounding. If one session has WEFT_POLICY_POLITE, the whole batch has. Callbacks for one pass come in the
- * order of the entries, all of a session together.
- *
- * WEFT_INVALID_ARGUMENT for a wrong count, a session that is given twice, of another model, or with an empty context;
- * WEFT_UNSUPPORTED for a session with a grammar or of an encoder-decoder. Nothing is generated then. */
-WEFT_API weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_error* error);
 
 /* Ends a running generate after its present token. If none is running, the next one ends at its start. May be called
  * from any thread and from a signal handler. NULL is allowed. */
 WEFT_API void weft_session_cancel(weft_session* session);
+/* Forgets a weft_session_cancel that came when nothing was running: else the next generate ends at its start. NULL is
+ * allowed. May be called from any thread; while a generate runs it takes back a cancel that the generate has not seen
+ * yet. */
+WEFT_API void weft_session_clear_cancel(weft_session* session);
 
 /* Makes the context these ids (count >= 2) and computes how well the model predicts each:
  * nll[i] = -ln p(ids[i + 1] | ids[0 .. i]) for i < count - 1, natural logarithm. nll has count - 1 floats. With a
@@ -623,20 +675,22 @@ WEFT_API weft_status weft_session_get_ids(const weft_session* session, uint32_t*
                                           weft_error* error);
 
 /* Writes the session to a file: context, cached keys and values, sampling and logit bias. A session restored from it
- * continues as this one would. Head, grammar and stop strings are not saved. note (may be NULL): UTF-8 text of the
- * caller, stored in the file. The file is replaced as a whole: a reader sees the old file or the new one.
- * WEFT_INVALID_ARGUMENT if the context is empty, or if the file has something else than a saved session; WEFT_IO. */
+ * continues as this one would. The rest of its request (head, grammar, stop strings, ...) is not saved. note (may be
+ * NULL): UTF-8 text of the caller, stored in the file. The file is replaced as a whole: a reader sees the old file or
+ * the new one. WEFT_INVALID_ARGUMENT if the context is empty, or if the file has something else than a saved session;
+ * WEFT_IO. */
 WEFT_API weft_status weft_session_save(const weft_session* session, const char* path, const char* note,
                                        weft_error* error);
 
 /* Replaces the session's context, sampling and logit bias by those of a saved session; a grammar starts from its
- * beginning. note may be NULL; else *note is the saved note ("" if there was none), which the caller frees.
- * WEFT_BAD_FILE for a file that is not a saved session, or is cut or damaged; WEFT_UNSUPPORTED if the model, its types,
- * the type of the cache or the context's size differ; WEFT_NOT_FOUND and WEFT_IO. The session is then unchanged. */
+ * beginning, and the rest of the request stays. A later request has its own sampling and biases, or keeps these
+ * (keep_sampling, keep_biases). note may be NULL; else *note is the saved note ("" if there was none), which the caller
+ * frees. WEFT_BAD_FILE for a file that is not a saved session, or is cut or damaged; WEFT_UNSUPPORTED if the model, its
+ * types, the type of the cache or the context's size differ; WEFT_NOT_FOUND and WEFT_IO. The session is then unchanged.
+ */
 WEFT_API weft_status weft_session_restore(weft_session* session, const char* path, char** note, weft_error* error);
 
-/* Empties the context and the statistics. Sampling, logit bias, stop strings, head and grammar stay. NULL is allowed.
- */
+/* Empties the context and the statistics. The request stays. NULL is allowed. */
 WEFT_API void weft_session_reset(weft_session* session);
 
 /* ---- statistics ---- */

@@ -10,11 +10,11 @@
 #ifndef WEFT_HPP
 #define WEFT_HPP
 
+#include <weft/batch.h>
 #include <weft/descriptor.h>
 #include <weft/duty.h>
 #include <weft/lens.h>
 #include <weft/profile.h>
-#include <weft/progress.h>
 #include <weft/reasoning.h>
 #include <weft/recover.h>
 #include <weft/speculate.h>
@@ -330,29 +330,10 @@ using TokenCallback = std::function<bool(std::uint32_t id, std::string_view text
 // weft_prompt_callback.
 using PromptCallback = std::function<bool(std::uint32_t done, std::uint32_t all)>;
 
+// Receives a piece of the reasoning (valid during the call). Return false to stop; see weft_reasoning_callback.
+using ReasoningCallback = std::function<bool(std::string_view text)>;
+
 namespace detail {
-// A PromptCallback that a session keeps, and the exception that it throws.
-struct Prompt {
-  PromptCallback callback;
-  std::exception_ptr thrown;
-
-  static int call(void* user, std::uint32_t done, std::uint32_t all) {
-    auto* prompt = static_cast<Prompt*>(user);
-    return detail::callback(prompt->thrown, [&] { return prompt->callback(done, all); });
-  }
-};
-
-// A callback for reasoning that a session keeps, and the exception that it throws.
-struct Reasoning {
-  std::function<bool(std::string_view)> callback;
-  std::exception_ptr thrown;
-
-  static int call(void* user, const char* text, std::size_t length) {
-    auto* reasoning = static_cast<Reasoning*>(user);
-    return detail::callback(reasoning->thrown, [&] { return reasoning->callback(std::string_view(text, length)); });
-  }
-};
-
 // Passes the rows of a lens on to a std::function and stores the exception that it throws.
 struct Lens {
   const std::function<bool(const weft_lens_row&)>* tell;
@@ -363,23 +344,39 @@ struct Lens {
   }
 };
 
-// Passes a C token callback on to a TokenCallback and stores the exception that it throws.
-struct Tokens {
-  const TokenCallback* callback;
-  std::exception_ptr thrown;
+// Passes the C callbacks of a call that generates on, and stores the exception that one of them throws.
+struct Callbacks {
+  const TokenCallback* token;
+  const ReasoningCallback* reasoning;
+  const PromptCallback* prompt;
+  std::exception_ptr thrown = nullptr;
 
+  // This object must stay where it is while the options are used.
   weft_generate_options options(std::uint32_t max_tokens, bool ignore_stop_tokens) {
     weft_generate_options options = weft_generate_options_default();
     options.max_tokens = max_tokens;
     options.ignore_stop_tokens = ignore_stop_tokens;
+    if (*token) options.callback = on_token;
+    if (*reasoning) options.reasoning_callback = on_reasoning;
+    if (*prompt) options.prompt_callback = on_prompt;
     options.user = this;
-    if (*callback) options.callback = call;
     return options;
   }
-  static int call(void* user, std::uint32_t id, const char* text, std::size_t length) {
-    auto* tokens = static_cast<Tokens*>(user);
-    if (tokens->thrown) return 1;
-    return detail::callback(tokens->thrown, [&] { return (*tokens->callback)(id, std::string_view(text, length)); });
+
+ private:
+  template <typename Call>
+  static int tell(void* user, const Call& call) {
+    auto& self = *static_cast<Callbacks*>(user);
+    return self.thrown ? 1 : detail::callback(self.thrown, [&] { return call(self); });
+  }
+  static int on_token(void* user, std::uint32_t id, const char* text, std::size_t length) {
+    return tell(user, [&](const Callbacks& self) { return (*self.token)(id, std::string_view(text, length)); });
+  }
+  static int on_reasoning(void* user, const char* text, std::size_t length) {
+    return tell(user, [&](const Callbacks& self) { return (*self.reasoning)(std::string_view(text, length)); });
+  }
+  static int on_prompt(void* user, std::uint32_t done, std::uint32_t all) {
+    return tell(user, [&](const Callbacks& self) { return (*self.prompt)(done, all); });
   }
 };
 }  // namespace detail
@@ -395,6 +392,23 @@ inline weft_session_options session_options(std::uint32_t context = 0, weft_type
   options.policy = policy;
   return options;
 }
+
+// How a session generates; see weft_request. keep_sampling, keep_biases: those of the session stay.
+struct Request {
+  weft_sampling sampling = weft_sampling_default();
+  std::string head = "full";
+  weft_grammar_kind grammar_kind = WEFT_GRAMMAR_NONE;
+  std::string grammar, grammar_place;
+  weft_speculation speculation = WEFT_SPECULATE_OFF;
+  const weft_model* draft = nullptr;
+  std::string medusa;
+  std::vector<std::string> stops;
+  std::vector<std::pair<std::uint32_t, float>> biases;  // ids and what is added to their logits
+  std::uint32_t logprobs = 0;
+  bool separate_reasoning = false;
+  std::uint32_t reasoning_tokens = 0;
+  bool keep_sampling = false, keep_biases = false;
+};
 
 // One conversation with a model; see weft_session. May be used by one thread at a time, except cancel() and
 // clear_cancel().
@@ -412,14 +426,76 @@ class Session {
   // Owns a session of the model that C functions have made.
   Session(const Model& model, weft_session* made) : handle_(made), vocab_size_(model.info().vocab_size) {}
 
-  // See weft_session_set_sampling.
-  void set_sampling(const weft_sampling& sampling) {
-    detail::check([&](weft_error* error) { return weft_session_set_sampling(get(), &sampling, error); });
+  // All of it or, if it throws, nothing; see weft_session_set_request.
+  void set_request(Request request) {
+    std::vector<const char*> stops;
+    for (const std::string& stop : request.stops) stops.push_back(stop.c_str());
+    std::vector<std::uint32_t> ids;
+    std::vector<float> values;
+    for (const auto& [id, value] : request.biases) ids.push_back(id), values.push_back(value);
+    weft_request c = weft_request_default();
+    c.sampling = &request.sampling;
+    c.head = request.head.c_str();
+    c.grammar = request.grammar.c_str();
+    c.grammar_place = request.grammar_place.c_str();
+    c.grammar_kind = request.grammar_kind;
+    c.speculation = request.speculation;
+    c.draft = request.draft;
+    c.medusa = request.medusa.c_str();
+    c.stops = stops.data();
+    c.stop_count = stops.size();
+    c.bias_ids = ids.data();
+    c.biases = values.data();
+    c.bias_count = ids.size();
+    c.logprobs = request.logprobs;
+    c.separate_reasoning = request.separate_reasoning;
+    c.reasoning_tokens = request.reasoning_tokens;
+    c.keep_sampling = request.keep_sampling;
+    c.keep_biases = request.keep_biases;
+    detail::check([&](weft_error* error) { return weft_session_set_request(get(), &c, error); });
+    request_ = std::move(request);
   }
+  // The last request, with the parts that the setters below have changed.
+  const Request& request() const noexcept { return request_; }
 
-  // Which rows of the vocabulary table are read: "full", "certified", ...; see weft_session_set_head.
+  // Parts of the request.
+  void set_sampling(const weft_sampling& sampling) {
+    change([&](Request& request) { request.sampling = sampling, request.keep_sampling = false; });
+  }
   void set_head(const std::string& head) {
-    detail::check([&](weft_error* error) { return weft_session_set_head(get(), head.c_str(), error); });
+    change([&](Request& request) { request.head = head; });
+  }
+  void set_speculation(weft_speculation kind) {
+    change([&](Request& request) { request.speculation = kind, request.draft = nullptr, request.medusa.clear(); });
+  }
+  void set_draft(const Model& draft) {
+    change([&](Request& request) { request.speculation = WEFT_SPECULATE_DRAFT, request.draft = draft.get(); });
+  }
+  void set_medusa(const std::string& path) {
+    change([&](Request& request) { request.speculation = WEFT_SPECULATE_MEDUSA, request.medusa = path; });
+  }
+  void set_logit_bias(std::vector<std::pair<std::uint32_t, float>> biases) {
+    change([&](Request& request) { request.biases = std::move(biases), request.keep_biases = false; });
+  }
+  void set_stops(std::vector<std::string> stops) {
+    change([&](Request& request) { request.stops = std::move(stops); });
+  }
+  void set_logprobs(std::uint32_t count) {
+    change([&](Request& request) { request.logprobs = count; });
+  }
+  // place: a name for errors.
+  void set_grammar(weft_grammar_kind kind, const std::string& text = {}, const std::string& place = {}) {
+    change(
+        [&](Request& request) { request.grammar_kind = kind, request.grammar = text, request.grammar_place = place; });
+  }
+  // Tells reasoning apart from the answer. callback: gets the reasoning of later calls that generate; empty: it is text
+  // like any other. max_tokens: of the reasoning; 0: no limit.
+  void set_reasoning(ReasoningCallback callback, std::uint32_t max_tokens = 0) {
+    change([&](Request& request) {
+      request.separate_reasoning = static_cast<bool>(callback);
+      request.reasoning_tokens = max_tokens;
+    });
+    reasoning_ = std::move(callback);
   }
 
   // See weft_session_use_duty.
@@ -432,44 +508,10 @@ class Session {
     detail::check([&](weft_error* error) { return weft_session_set_duty(get(), share, error); });
   }
 
-  // Kind of speculation; see weft_session_set_speculation.
-  void set_speculation(weft_speculation kind) {
-    detail::check([&](weft_error* error) { return weft_session_set_speculation(get(), kind, error); });
-  }
-  // Has a smaller model with the same tokenizer guess; see weft_session_set_draft.
-  void set_draft(const Model& draft) {
-    detail::check([&](weft_error* error) { return weft_session_set_draft(get(), draft.get(), error); });
-  }
-  // Has Medusa heads of a GGUF file guess; see weft_session_set_medusa.
-  void set_medusa(const std::string& path) {
-    detail::check([&](weft_error* error) { return weft_session_set_medusa(get(), path.c_str(), error); });
-  }
   weft_speculation_stats speculation_stats() const {
     weft_speculation_stats stats;
     weft_session_get_speculation_stats(get(), &stats, sizeof stats);
     return stats;
-  }
-
-  // Pairs of a token's id and its bias; see weft_session_set_logit_bias. Replaces all biases that were set before.
-  void set_logit_bias(const std::vector<std::pair<std::uint32_t, float>>& biases) {
-    std::vector<std::uint32_t> ids;
-    std::vector<float> values;
-    for (const auto& [id, value] : biases) ids.push_back(id), values.push_back(value);
-    detail::check([&](weft_error* error) {
-      return weft_session_set_logit_bias(get(), ids.data(), values.data(), ids.size(), error);
-    });
-  }
-
-  // Texts that end generate(); see weft_session_set_stops.
-  void set_stops(const std::vector<std::string>& stops) {
-    std::vector<const char*> texts;
-    for (const std::string& stop : stops) texts.push_back(stop.c_str());
-    detail::check([&](weft_error* error) { return weft_session_set_stops(get(), texts.data(), texts.size(), error); });
-  }
-
-  // How many of the likeliest tokens logprobs() returns; 0: no log-probabilities; see weft_session_set_logprobs.
-  void set_logprobs(std::uint32_t count) {
-    detail::check([&](weft_error* error) { return weft_session_set_logprobs(get(), count, error); });
   }
 
   struct Logprobs {
@@ -489,12 +531,6 @@ class Session {
     return result;
   }
 
-  // Restricts generated text; see weft_session_set_grammar. place: a name for errors.
-  void set_grammar(weft_grammar_kind kind, const std::string& text = {}, const std::string& place = {}) {
-    detail::check(
-        [&](weft_error* error) { return weft_session_set_grammar(get(), kind, text.c_str(), place.c_str(), error); });
-  }
-
   // Makes the context exactly these ids; what is computed of a common prefix is reused; see weft_session_prompt.
   void prompt(const std::vector<std::uint32_t>& tokens) {
     detail::check([&](weft_error* error) { return weft_session_prompt(get(), tokens.data(), tokens.size(), error); });
@@ -503,46 +539,18 @@ class Session {
   // Appends up to max_tokens tokens (0: until another reason to stop), with one callback for each. Returns why it
   // ended; see weft_session_generate.
   weft_stop generate(std::uint32_t max_tokens, const TokenCallback& callback = {}, bool ignore_stop_tokens = false) {
-    detail::Tokens state{&callback, nullptr};
+    detail::Callbacks state = callbacks(callback);
     const weft_generate_options options = state.options(max_tokens, ignore_stop_tokens);
     weft_stop stop = WEFT_STOP_LENGTH;
-    detail::check(
-        [&](weft_error* error) {
-          const weft_status status = weft_session_generate(get(), &options, &stop, error);
-          if (const std::exception_ptr thrown = take_thrown()) state.thrown = thrown;
-          return status;
-        },
-        state.thrown);
+    detail::check([&](weft_error* error) { return weft_session_generate(get(), &options, &stop, error); },
+                  state.thrown);
     return stop;
   }
 
-  // Has later calls that generate tell their progress in the prompt. Empty: none. See weft_session_set_prompt_callback.
-  void set_prompt_callback(PromptCallback callback) {
-    auto prompt = callback ? std::make_unique<detail::Prompt>(detail::Prompt{std::move(callback), nullptr}) : nullptr;
-    detail::check([&](weft_error* error) {
-      return weft_session_set_prompt_callback(get(), prompt ? detail::Prompt::call : nullptr, prompt.get(), error);
-    });
-    prompt_ = std::move(prompt);
-  }
-  // Has later calls that generate tell reasoning apart from the answer. callback: gets a piece of it (valid during the
-  // call), and returns false to stop; empty: no longer. max_tokens: of the reasoning; 0: no limit. See
-  // weft_session_set_reasoning.
-  void set_reasoning(std::function<bool(std::string_view text)> callback, std::uint32_t max_tokens = 0) {
-    auto kept =
-        callback ? std::make_unique<detail::Reasoning>(detail::Reasoning{std::move(callback), nullptr}) : nullptr;
-    weft_reasoning_options options = weft_reasoning_options_default();
-    options.max_tokens = max_tokens;
-    options.callback = detail::Reasoning::call;
-    options.user = kept.get();
-    detail::check(
-        [&](weft_error* error) { return weft_session_set_reasoning(get(), kept ? &options : nullptr, error); });
-    reasoning_ = std::move(kept);
-  }
-  // Exception of the prompt's or the reasoning's callback, once; generate() and generate_batch() rethrow it.
-  std::exception_ptr take_thrown() noexcept {
-    if (reasoning_ && reasoning_->thrown) return std::exchange(reasoning_->thrown, nullptr);
-    return prompt_ ? std::exchange(prompt_->thrown, nullptr) : std::exception_ptr();
-  }
+  // Callback of later calls that generate, for their progress in the prompt. Empty: none.
+  void set_prompt_callback(PromptCallback callback) { prompt_ = std::move(callback); }
+  // For the wrappers of functions that generate; the session must stay where it is meanwhile.
+  detail::Callbacks callbacks(const TokenCallback& token) const { return {&token, &reasoning_, &prompt_}; }
 
   // Ends a running generate(), or the next one if none is running. May be called from any thread and from a signal
   // handler.
@@ -607,9 +615,10 @@ class Session {
   void save(const std::string& path, const std::string& note = {}) const {
     detail::check([&](weft_error* error) { return weft_session_save(get(), path.c_str(), note.c_str(), error); });
   }
-  // Replaces the context and the sampling by those of a file, and returns its note; see weft_session_restore.
+  // Replaces the context, sampling and biases by those of a file, and returns its note; see weft_session_restore. They
+  // hold until set_sampling and set_logit_bias, or another request.
   std::string restore(const std::string& path) {
-    return detail::text(
+    return restored(
         [&](char** note, weft_error* error) { return weft_session_restore(get(), path.c_str(), note, error); });
   }
 
@@ -618,7 +627,7 @@ class Session {
     detail::check([&](weft_error* error) { return weft_session_save_fd(get(), descriptor, note.c_str(), error); });
   }
   std::string restore(int descriptor) {
-    return detail::text(
+    return restored(
         [&](char** note, weft_error* error) { return weft_session_restore_fd(get(), descriptor, note, error); });
   }
 
@@ -650,9 +659,23 @@ class Session {
   struct Free {
     void operator()(weft_session* session) const noexcept { weft_session_free(session); }
   };
-  std::unique_ptr<detail::Prompt> prompt_;  // outlives the handle, which has its address, as the next
-  std::unique_ptr<detail::Reasoning> reasoning_;
+  template <typename Change>
+  void change(const Change& change) {
+    Request request = request_;
+    change(request);
+    set_request(std::move(request));
+  }
+  template <typename Call>
+  std::string restored(const Call& call) {
+    std::string note = detail::text(call);
+    request_.keep_sampling = request_.keep_biases = true;
+    return note;
+  }
+
   std::unique_ptr<weft_session, Free> handle_;
+  Request request_;
+  PromptCallback prompt_;
+  ReasoningCallback reasoning_;
   std::size_t vocab_size_ = 0;
 };
 
@@ -667,21 +690,19 @@ struct BatchEntry {
 // Generates with 1 to 64 sessions of one model together. Returns why each ended, in the order of the entries; see
 // weft_generate_batch. If callbacks throw, the exception of the first such entry is rethrown.
 inline std::vector<weft_stop> generate_batch(const std::vector<BatchEntry>& entries) {
-  std::vector<detail::Tokens> states;
+  std::vector<detail::Callbacks> states;
   std::vector<weft_generate_options> options;
   states.reserve(entries.size());  // the options point to them, and the list to the options
   options.reserve(entries.size());
   std::vector<weft_batch_entry> list;
   for (const BatchEntry& entry : entries) {
-    states.push_back({&entry.callback, nullptr});
+    states.push_back(entry.session.callbacks(entry.callback));
     options.push_back(states.back().options(entry.max_tokens, entry.ignore_stop_tokens));
     list.push_back({entry.session.get(), &options.back(), {}});
   }
   weft_error error{};
   const weft_status status = weft_generate_batch(list.data(), list.size(), &error);
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    if (const std::exception_ptr thrown = entries[i].session.take_thrown()) states[i].thrown = thrown;
-  for (const detail::Tokens& state : states)
+  for (const detail::Callbacks& state : states)
     if (state.thrown) std::rethrow_exception(state.thrown);
   if (status != WEFT_OK) throw Failure(error);
   std::vector<weft_stop> stops;

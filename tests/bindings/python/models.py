@@ -47,7 +47,7 @@ class Declarations(unittest.TestCase):
                 lines.append(f'printf("%zu\\n", offsetof({kind.__name__}, {name}));')
                 expected.append(getattr(kind, name).offset)
         program = FOLDER / "layout"
-        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\n#include <weft/probe.h>\n#include <weft/descriptor.h>\n#include <weft/progress.h>\n#include <weft/lens.h>\n#include <weft/estimates.h>\n#include <weft/soft.h>\n#include <weft/geometry.h>\n#include <weft/image.h>\n#include <weft/duty.h>\n#include <weft/profile.h>\n#include <weft/reasoning.h>\n#include <weft/adapter.h>\n#include <weft/audio.h>\n#include <weft/rerank.h>\n#include <weft/importance.h>\n#include <weft/conversation.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
+        source = "#include <stdio.h>\n#include <weft/batch.h>\n#include <weft/speculate.h>\n#include <weft/probe.h>\n#include <weft/descriptor.h>\n#include <weft/lens.h>\n#include <weft/estimates.h>\n#include <weft/soft.h>\n#include <weft/geometry.h>\n#include <weft/image.h>\n#include <weft/duty.h>\n#include <weft/profile.h>\n#include <weft/reasoning.h>\n#include <weft/adapter.h>\n#include <weft/audio.h>\n#include <weft/rerank.h>\n#include <weft/importance.h>\n#include <weft/conversation.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
         subprocess.run(["cc", "-x", "c", "-", "-I", ROOT / "runtime/include", "-o", program], input=source.encode(), check=True)
         self.assertEqual([int(line) for line in subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout.split()], expected)
 

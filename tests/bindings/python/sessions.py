@@ -140,6 +140,11 @@ class Generating(WithPocket):
             heads = os.path.join(os.path.dirname(__file__), "../../../apps/pocket/pocket-medusa.gguf")
             self.assertEqual(session.generate("one two one two one two", medusa=heads).text(), plain)
             self.assertEqual(session.generate("one two one two one two", draft=None).text(), plain)
+            with weft.Model() as draft:
+                self.assertEqual(session.generate("one two one two one two", draft=draft).text(), plain)
+            self.assertEqual(session.generate("one two one two one two", draft=draft).text(), plain)  # the session has it
+            self.assertEqual(session.generate("one two one two one two").text(), plain)
+            self.assertRaises(ValueError, session.generate("a", draft=draft).text)
 
     def test_adapters(self):
         lora = FOLDER / "lora"

@@ -6,8 +6,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * How one call generates; what is not set is the default. Each method sets an option and returns this. The functions
- * weft_session_set_* of weft.h say more.
+ * How one call generates; what is not set is the default. Each method sets an option and returns this. weft_request and
+ * weft_generate_options of weft.h say more.
  */
 public final class GenerateOptions {
   static final int NO_GRAMMAR = 0;
@@ -86,7 +86,7 @@ public final class GenerateOptions {
     return this;
   }
 
-  /** Listener for the progress of a long prompt; null: none. weft/progress.h documents when it is called. */
+  /** Listener for the progress of a long prompt; null: none. weft_prompt_callback of weft.h documents when it is called. */
   public GenerateOptions promptProgress(PromptListener value) {
     promptProgress = value;
     return this;

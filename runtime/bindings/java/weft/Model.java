@@ -59,12 +59,12 @@ public final class Model implements AutoCloseable {
         });
   }
 
-  /** Has a session of another model guess with this one. */
-  void draftFor(long session) {
-    call(
+  /** Has a session of another model guess with this one. Returns its handle, which the session keeps. */
+  long draftFor(Call<Void> setRequest) {
+    return call(
         model -> {
-          Native.setDraft(session, model);
-          return null;
+          setRequest.with(model);
+          return model;
         });
   }
 

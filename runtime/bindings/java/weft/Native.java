@@ -105,21 +105,15 @@ final class Native {
 
   static native void sessionFree(long session);
 
-  static native void setSampling(
-      long session, float temperature, int topK, float topP, float minP, float repeatPenalty,
-      long seed, float presencePenalty, float frequencyPenalty, float typicalP);
-
-  static native void setLogitBias(long session, int[] ids, float[] biases);
-
-  static native void setStops(long session, byte[][] stops);
-
-  static native void setLogprobs(long session, int count);
-
-  static native void setHead(long session, byte[] head);
-
-  static native void setSpeculation(long session, int kind);
-
-  static native void setDraft(long session, long model);
+  /**
+   * Numbers of the sampling that are NaN or -1: the default. keepSampling, keepBiases: the session's own stay. draft: 0: none.
+   * reasoningTokens: -1: reasoning is text like any other; 0: no limit.
+   */
+  static native void setRequest(
+      long session, boolean keepSampling, float temperature, int topK, float topP, float minP, float repeatPenalty,
+      long seed, float presencePenalty, float frequencyPenalty, float typicalP, boolean keepBiases, int[] ids,
+      float[] biases, byte[][] stops, int logprobs, byte[] head, boolean lookup, long draft, int grammarKind,
+      byte[] grammar, int reasoningTokens);
 
   /** adapter: 0 for none. */
   static native void setAdapter(long session, long adapter);
@@ -137,8 +131,6 @@ final class Native {
   /** user: a session, or a listener if `listens`. duty: 0 for none. */
   static native void useDuty(long user, boolean listens, long duty);
 
-  static native void setGrammar(long session, int kind, byte[] text);
-
   static native void prompt(long session, int[] ids);
 
   /** parts: int[] or float[] each. */
@@ -154,10 +146,9 @@ final class Native {
    * Calls onToken of the session's object for each token, and onPrompt if asked to; returns a StopReason's ordinal.
    *
    * @param conversation whose messages are answered; 0: what is in the context goes on
-   * @param thinkTokens -1: reasoning is not told apart
    */
   static native int generate(
-      long session, long conversation, int maxTokens, boolean ignoreStopTokens, boolean tellPrompt, int thinkTokens, Session object);
+      long session, long conversation, int maxTokens, boolean ignoreStopTokens, boolean tellPrompt, Session object);
 
   static native void cancel(long session);
 

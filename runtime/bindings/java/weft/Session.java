@@ -1,6 +1,7 @@
 package weft;
 
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 
@@ -18,10 +19,8 @@ public final class Session implements ModelUser {
   private boolean restoredSampling; // guarded by this: it is that of a file, until options have one
   private boolean restoredBias; // the same of the logit bias
   private long conversation; // guarded by this; 0: none yet
-  private String head = "full"; // guarded by this: what is set
-  private int grammarKind; // guarded by this, as the next
-  private String grammar;
-  private Model draft; // guarded by this
+  private Model draft; // guarded by this: of the last request, as the next
+  private long draftHandle; // the session has the model, also after Model.close; 0: none
 
   // The running generation. Never waited for with `state` held.
   private final Object state = new Object();
@@ -138,65 +137,62 @@ public final class Session implements ModelUser {
    */
   public synchronized Generation generate(List<Message> messages, GenerateOptions options, TokenListener listener) {
     byte[] json = Native.bytes(Message.json(messages, options.think));
-    apply(idle(), options);
+    request(options, true);
     if (conversation == 0) conversation = Native.conversationCreate(handle);
     Native.conversationSet(conversation, json);
-    apart = true;
     return run(conversation, options, listener);
   }
 
   /** Continues a prompt: ids, as Model.tokenize returns them. listener may be null. */
   public synchronized Generation generate(int[] prompt, GenerateOptions options, TokenListener listener) {
-    apply(idle(), options);
+    request(options, options.think != null);
     Native.prompt(handle, prompt);
-    apart = options.think != null;
     return run(0, options, listener);
   }
 
   /** Continues what is in the context. listener may be null. */
   public synchronized Generation proceed(GenerateOptions options, TokenListener listener) {
-    apply(idle(), options);
+    request(options, apart);
     return run(0, options, listener);
   }
 
-  private void apply(long session, GenerateOptions o) {
-    if (o.sampling != null || !restoredSampling) {
-      Sampling s = o.sampling == null ? new Sampling() : o.sampling;
-      Native.setSampling(
-          session, s.temperature, s.topK, s.topP, s.minP, s.repeatPenalty, s.seed, s.presencePenalty,
-          s.frequencyPenalty, s.typicalP);
-      restoredSampling = false;
+  private void request(GenerateOptions o, boolean separates) { // with this held
+    long session = idle();
+    if (o.draft == draft) {
+      request(session, o, separates, draftHandle);
+      return;
     }
-    if (o.logitBias != null || !restoredBias) {
-      int size = o.logitBias == null ? 0 : o.logitBias.size();
-      int[] biased = new int[size];
-      float[] biases = new float[size];
-      int i = 0;
-      if (o.logitBias != null) {
-        for (Map.Entry<Integer, Float> entry : o.logitBias.entrySet()) {
-          biased[i] = entry.getKey();
-          biases[i++] = entry.getValue();
-        }
-      }
-      Native.setLogitBias(session, biased, biases);
-      restoredBias = false;
+    long handle = 0;
+    if (o.draft == null)
+      request(session, o, separates, 0);
+    else
+      handle = o.draft.draftFor(model -> request(session, o, separates, model));
+    draft = o.draft;
+    draftHandle = handle;
+  }
+
+  private Void request(long session, GenerateOptions o, boolean separates, long draft) {
+    boolean keepSampling = restoredSampling && o.sampling == null;
+    boolean keepBiases = restoredBias && o.logitBias == null;
+    Sampling s = o.sampling == null ? new Sampling() : o.sampling;
+    Map<Integer, Float> bias = o.logitBias == null ? Collections.emptyMap() : o.logitBias;
+    int[] biased = new int[bias.size()];
+    float[] biases = new float[bias.size()];
+    int i = 0;
+    for (Map.Entry<Integer, Float> entry : bias.entrySet()) {
+      biased[i] = entry.getKey();
+      biases[i++] = entry.getValue();
     }
     byte[][] stops = new byte[o.stops.size()][];
-    for (int i = 0; i < stops.length; ++i) stops[i] = Native.bytes(o.stops.get(i));
-    Native.setStops(session, stops);
-    Native.setLogprobs(session, o.logprobs);
-    if (o.draft == null) Native.setSpeculation(session, o.speculate ? 1 : 0);
-    else if (o.draft != draft) o.draft.draftFor(session);
-    draft = o.draft;
-    if (!head.equals(o.head)) {
-      Native.setHead(session, Native.bytes(o.head));
-      head = o.head;
-    }
-    if (grammarKind != o.grammarKind || grammar != null && !grammar.equals(o.grammar)) {
-      Native.setGrammar(session, o.grammarKind, Native.bytes(o.grammar));
-      grammarKind = o.grammarKind;
-      grammar = o.grammar;
-    }
+    for (i = 0; i < stops.length; ++i) stops[i] = Native.bytes(o.stops.get(i));
+    Native.setRequest(
+        session, keepSampling, s.temperature, s.topK, s.topP, s.minP, s.repeatPenalty, s.seed, s.presencePenalty,
+        s.frequencyPenalty, s.typicalP, keepBiases, biased, biases, stops, o.logprobs, Native.bytes(o.head),
+        o.speculate, draft, o.grammarKind, Native.bytes(o.grammar), separates ? o.thinkTokens : -1);
+    restoredSampling = keepSampling;
+    restoredBias = keepBiases;
+    apart = separates;
+    return null;
   }
 
   private Generation run(long answering, GenerateOptions options, TokenListener listener) {
@@ -207,8 +203,7 @@ public final class Session implements ModelUser {
     begin(listener, options.promptProgress);
     try {
       int stop = Native.generate(
-              handle, answering, options.maxTokens, options.ignoreStopTokens, options.promptProgress != null,
-              apart ? options.thinkTokens : -1, this);
+              handle, answering, options.maxTokens, options.ignoreStopTokens, options.promptProgress != null, this);
       return new Generation(text.toString(), reasoning.toString(), Arrays.copyOf(ids, count), StopReason.values()[stop], Native.stats(handle));
     } finally {
       end();

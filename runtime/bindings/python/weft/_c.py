@@ -159,7 +159,44 @@ class weft_grammar_kind(enum.IntEnum):
     WEFT_GRAMMAR_JSON_SCHEMA = 2
     WEFT_GRAMMAR_REGEX = 3
 
+
+class weft_speculation(enum.IntEnum):
+    WEFT_SPECULATE_OFF = 0
+    WEFT_SPECULATE_LOOKUP = 1
+    WEFT_SPECULATE_DRAFT = 2
+    WEFT_SPECULATE_MEDUSA = 3
+
+
+class weft_request(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("sampling", ctypes.POINTER(weft_sampling)),
+        ("head", ctypes.c_char_p),
+        ("grammar", ctypes.c_char_p),
+        ("grammar_place", ctypes.c_char_p),
+        ("grammar_kind", ctypes.c_int),
+        ("speculation", ctypes.c_int),
+        ("draft", ctypes.POINTER(weft_model)),
+        ("medusa", ctypes.c_char_p),
+        ("stops", ctypes.POINTER(ctypes.c_char_p)),
+        ("stop_count", ctypes.c_size_t),
+        ("logprobs", ctypes.c_uint32),
+        ("separate_reasoning", ctypes.c_int),
+        ("reasoning_tokens", ctypes.c_uint32),
+        ("bias_ids", ctypes.POINTER(ctypes.c_uint32)),
+        ("biases", ctypes.POINTER(ctypes.c_float)),
+        ("bias_count", ctypes.c_size_t),
+        ("keep_sampling", ctypes.c_int),
+        ("keep_biases", ctypes.c_int),
+    ]
+
+
+def weft_request_default() -> weft_request:
+    return weft_request(size=ctypes.sizeof(weft_request))
+
 weft_token_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
+weft_reasoning_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+weft_prompt_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
 
 class weft_stop(enum.IntEnum):
     WEFT_STOP_LENGTH = 0
@@ -175,21 +212,16 @@ class weft_generate_options(ctypes.Structure):
         ("size", ctypes.c_size_t),
         ("max_tokens", ctypes.c_uint32),
         ("ignore_stop_tokens", ctypes.c_int),
+        ("request", ctypes.POINTER(weft_request)),
         ("callback", weft_token_callback),
+        ("reasoning_callback", weft_reasoning_callback),
+        ("prompt_callback", weft_prompt_callback),
         ("user", ctypes.c_void_p),
     ]
 
 
 def weft_generate_options_default() -> weft_generate_options:
     return weft_generate_options(size=ctypes.sizeof(weft_generate_options))
-
-
-class weft_batch_entry(ctypes.Structure):
-    _fields_ = [
-        ("session", ctypes.POINTER(weft_session)),
-        ("options", ctypes.POINTER(weft_generate_options)),
-        ("stop", ctypes.c_int),
-    ]
 
 
 class weft_stage(ctypes.Structure):
@@ -295,6 +327,14 @@ def weft_listen_options_default() -> weft_listen_options:
 
 WEFT_MAX_BATCH = 64
 
+class weft_batch_entry(ctypes.Structure):
+    _fields_ = [
+        ("session", ctypes.POINTER(weft_session)),
+        ("options", ctypes.POINTER(weft_generate_options)),
+        ("stop", ctypes.c_int),
+    ]
+
+
 class weft_batch(ctypes.Structure):
     pass
 
@@ -375,29 +415,9 @@ class weft_probe_report(ctypes.Structure):
         ("free_bytes", ctypes.c_uint64),
     ]
 
-weft_prompt_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
-weft_reasoning_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-
-class weft_reasoning_options(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("max_tokens", ctypes.c_uint32),
-        ("callback", weft_reasoning_callback),
-        ("user", ctypes.c_void_p),
-    ]
-
-
-def weft_reasoning_options_default() -> weft_reasoning_options:
-    return weft_reasoning_options(size=ctypes.sizeof(weft_reasoning_options))
-
 
 class weft_reranker(ctypes.Structure):
     pass
-
-
-class weft_speculation(enum.IntEnum):
-    WEFT_SPECULATE_OFF = 0
-    WEFT_SPECULATE_LOOKUP = 1
 
 
 class weft_speculation_stats(ctypes.Structure):
@@ -435,17 +455,12 @@ FUNCTIONS = {
     "weft_encoder_masked_logits": (ctypes.c_int, [ctypes.POINTER(weft_encoder), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_session_options), ctypes.POINTER(ctypes.POINTER(weft_session)), ctypes.POINTER(weft_error)]),
     "weft_session_free": (None, [ctypes.POINTER(weft_session)]),
-    "weft_session_set_sampling": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_sampling), ctypes.POINTER(weft_error)]),
-    "weft_session_set_logit_bias": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
-    "weft_session_set_stops": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_char_p), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
-    "weft_session_set_logprobs": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.POINTER(weft_error)]),
+    "weft_session_set_request": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_request), ctypes.POINTER(weft_error)]),
     "weft_session_get_logprobs": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
-    "weft_session_set_head": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(weft_error)]),
-    "weft_session_set_grammar": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_session_prompt": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_generate": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_generate_options), ctypes.POINTER(ctypes.c_int), ctypes.POINTER(weft_error)]),
-    "weft_generate_batch": (ctypes.c_int, [ctypes.POINTER(weft_batch_entry), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_cancel": (None, [ctypes.POINTER(weft_session)]),
+    "weft_session_clear_cancel": (None, [ctypes.POINTER(weft_session)]),
     "weft_session_score": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(weft_error)]),
     "weft_session_logits": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_head_logits": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
@@ -487,6 +502,7 @@ FUNCTIONS = {
     "weft_listener_language": (ctypes.c_char_p, [ctypes.POINTER(weft_listener)]),
     "weft_listener_cancel": (None, [ctypes.POINTER(weft_listener)]),
     "weft_listener_clear_cancel": (None, [ctypes.POINTER(weft_listener)]),
+    "weft_generate_batch": (ctypes.c_int, [ctypes.POINTER(weft_batch_entry), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_session_create_group": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_session_options), ctypes.POINTER(ctypes.POINTER(weft_session)), ctypes.c_size_t, ctypes.POINTER(weft_error)]),
     "weft_batch_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_batch)), ctypes.POINTER(weft_error)]),
     "weft_batch_free": (None, [ctypes.POINTER(weft_batch)]),
@@ -518,19 +534,13 @@ FUNCTIONS = {
     "weft_probe": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(weft_model_options), ctypes.POINTER(weft_session_options), ctypes.POINTER(weft_probe_report), ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_profile": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
     "weft_session_profile_after": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(weft_error)]),
-    "weft_session_set_prompt_callback": (ctypes.c_int, [ctypes.POINTER(weft_session), weft_prompt_callback, ctypes.c_void_p, ctypes.POINTER(weft_error)]),
-    "weft_session_clear_cancel": (None, [ctypes.POINTER(weft_session)]),
     "weft_apply_chat_template_thinking": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_message), ctypes.c_size_t, ctypes.c_int, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
-    "weft_session_set_reasoning": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_reasoning_options), ctypes.POINTER(weft_error)]),
     "weft_model_recover": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
     "weft_model_set_recovery": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_int, ctypes.POINTER(weft_error)]),
     "weft_reranker_create": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.POINTER(ctypes.POINTER(weft_reranker)), ctypes.POINTER(weft_error)]),
     "weft_reranker_free": (None, [ctypes.POINTER(weft_reranker)]),
     "weft_reranker_use_duty": (ctypes.c_int, [ctypes.POINTER(weft_reranker), ctypes.POINTER(weft_duty), ctypes.POINTER(weft_error)]),
     "weft_reranker_score": (ctypes.c_int, [ctypes.POINTER(weft_reranker), ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
-    "weft_session_set_speculation": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_int, ctypes.POINTER(weft_error)]),
-    "weft_session_set_draft": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_model), ctypes.POINTER(weft_error)]),
-    "weft_session_set_medusa": (ctypes.c_int, [ctypes.POINTER(weft_session), ctypes.c_char_p, ctypes.POINTER(weft_error)]),
     "weft_session_get_speculation_stats": (None, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_speculation_stats), ctypes.c_size_t]),
     "weft_token_bytes": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_int), ctypes.POINTER(weft_error)]),
     "weft_apply_chat_template_json": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),

@@ -7,7 +7,7 @@ import ctypes
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from . import _c
@@ -56,7 +56,7 @@ class Settings(TypedDict, total=False):
     think: bool | int | None
     ignore_stop_tokens: bool  # continue after the model's stop tokens
     # Called with (done, all) tokens of a prompt while it is computed, in a thread of the library; may raise to end it.
-    # weft/progress.h says more.
+    # weft_prompt_callback of weft.h says more.
     prompt_progress: Callable[[int, int], object] | None
 
 
@@ -162,69 +162,41 @@ class Duty:
         return self._handle
 
 
-def _set_sampling(session: Any, values: dict[str, Any]) -> None:
-    sampling = _c.weft_sampling_default()
-    fill(sampling, values)
-    call("weft_session_set_sampling", session, ctypes.byref(sampling))
-
-
-def _set_logit_bias(session: Any, values: dict[str, Any]) -> None:
-    biases = values.get("logit_bias", {})
-    call("weft_session_set_logit_bias", session, to_ids(list(biases)), (ctypes.c_float * len(biases))(*biases.values()), len(biases))
-
-
-def _set_stops(session: Any, values: dict[str, Any]) -> None:
-    stops = [to_text(stop) for stop in values.get("stop", ())]
-    call("weft_session_set_stops", session, (ctypes.c_char_p * len(stops))(*stops), len(stops))
-
-
-def _set_logprobs(session: Any, values: dict[str, Any]) -> None:
-    call("weft_session_set_logprobs", session, values.get("logprobs", 0))
-
-
-def _set_head(session: Any, values: dict[str, Any]) -> None:
-    call("weft_session_set_head", session, to_text(values.get("head", "full")))
-
-
-def _set_speculation(session: Any, values: dict[str, Any]) -> None:
-    if values.get("draft") is not None and values.get("medusa") is not None:
-        raise ValueError("at most one of draft and medusa can be given")
-    if (medusa := values.get("medusa")) is not None:
-        call("weft_session_set_medusa", session, os.fsencode(medusa))
-        return
-    if (draft := values.get("draft")) is not None:
-        call("weft_session_set_draft", session, draft.handle().pointer)
-        return
-    call("weft_session_set_speculation", session, choose(_c.weft_speculation, values.get("speculate", "off")))
-
-
-def _set_adapter(session: Any, values: dict[str, Any]) -> None:
-    adapter = values.get("adapter")
-    call("weft_session_set_adapter", session, None if adapter is None else adapter.handle().pointer)
-
-
-def _set_grammar(session: Any, values: dict[str, Any]) -> None:
-    given = [(name, text) for name, text in values.items() if text is not None]
-    if len(given) > 1:
-        raise ValueError(f"at most one of {', '.join(name for name, _ in given)} can be given")
-    name, text = given[0] if given else ("none", "")
-    kind = choose(_c.weft_grammar_kind, "gbnf" if name == "grammar" else name)
-    call("weft_session_set_grammar", session, kind, to_text(text), None)
-
-
 _SAMPLING = tuple(field[0] for field in _c.weft_sampling._fields_ if field[0] != "size")
-# Settings that are set together, and how.
-_GROUPS: dict[tuple[str, ...], Callable[[Any, dict[str, Any]], None]] = {
-    _SAMPLING: _set_sampling,
-    ("logit_bias",): _set_logit_bias,
-    ("stop",): _set_stops,
-    ("logprobs",): _set_logprobs,
-    ("head",): _set_head,
-    ("speculate", "draft", "medusa"): _set_speculation,
-    ("adapter",): _set_adapter,
-    ("grammar", "json_schema", "regex"): _set_grammar,
-}
-_SAVED = (_SAMPLING, ("logit_bias",))  # a file of Session.save has them
+_GRAMMARS = {"grammar": "gbnf", "json_schema": "json_schema", "regex": "regex"}
+_SAVED = {"sampling": set(_SAMPLING), "biases": {"logit_bias"}}  # settings that a file of Session.save has, by their part of a request
+
+
+def _one_of(values: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """The name of the only one of these settings that is given, if any."""
+    given = [name for name in names if values.get(name) is not None]
+    if len(given) > 1:
+        raise ValueError(f"at most one of {' and '.join(given)} can be given")
+    return given[0] if given else None
+
+
+def _request(values: Mapping[str, Any], kept: set[str], apart: bool, draft: Handle | None) -> Any:
+    """The weft_request of these settings. kept: the parts that stay as the session has them. apart: reasoning is told apart."""
+    request = _c.weft_request_default()
+    sampling = _c.weft_sampling_default()
+    fill(sampling, {name: values[name] for name in _SAMPLING if name in values})
+    request.sampling = ctypes.pointer(sampling)
+    request.head = to_text(values.get("head", "full"))
+    if (grammar := _one_of(values, _GRAMMARS)) is not None:
+        request.grammar_kind = choose(_c.weft_grammar_kind, _GRAMMARS[grammar])
+        request.grammar = to_text(values[grammar])
+    guesses = _one_of(values, ("draft", "medusa"))
+    request.speculation = choose(_c.weft_speculation, guesses or values.get("speculate", "off"))
+    request.draft = draft.pointer if draft else None
+    request.medusa = None if values.get("medusa") is None else os.fsencode(values["medusa"])
+    stops, biases, think = [to_text(stop) for stop in values.get("stop", ())], values.get("logit_bias", {}), values.get("think")
+    request.stops = (ctypes.c_char_p * len(stops))(*stops)
+    request.bias_ids, request.biases = to_ids(list(biases)), (ctypes.c_float * len(biases))(*biases.values())
+    request.separate_reasoning = int(apart)
+    request.keep_sampling, request.keep_biases = (int(name in kept) for name in _SAVED)
+    fill(request, {"stop_count": len(stops), "bias_count": len(biases), "logprobs": values.get("logprobs", 0),
+                   "reasoning_tokens": think if think and think is not True else 0})
+    return request
 
 
 def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,8 +236,9 @@ class Session(ModelUser):
         super().__init__(model, "session", ctypes.byref(c))
         self._vocab_size = model.info.vocab_size
         self._apart = False  # reasoning is told apart from the answer
-        # Present values of each group; None: those of the restored file, until a call gives others.
-        self._applied: dict[tuple[str, ...], dict[str, Any] | None] = {names: {} for names in _GROUPS}
+        self._restored: set[str] = set()  # parts of the request that are those of a restored file, until a call gives others
+        self._draft: tuple[Model | None, Handle | None] = None, None  # of the last request: a closed model guesses on
+        self._adapter: Adapter | None = None
         self.messages: list[Message] = []
         self._conversation: Handle | None = None
         with self._changing() as session:
@@ -315,18 +288,22 @@ class Session(ModelUser):
                 raise RuntimeError("the session generates: leave that loop first, or cancel()")
             yield session
 
-    def _apply(self, session: Any, given: dict[str, Any]) -> None:
+    def _apply(self, session: Any, given: dict[str, Any], apart: bool | None = None) -> None:
+        """Has the session generate by its settings and those of the call. If something is wrong with them, nothing changes."""
         wanted = {**self._settings, **given}
-        if not {"grammar", "json_schema", "regex"}.isdisjoint(given):  # one of a call replaces another of the session
-            for name in {"grammar", "json_schema", "regex"} - given.keys():
+        if not _GRAMMARS.keys().isdisjoint(given):  # one of a call replaces another of the session
+            for name in _GRAMMARS.keys() - given.keys():
                 wanted.pop(name, None)
-        for names, set_group in _GROUPS.items():
-            values = {name: wanted[name] for name in names if name in wanted}
-            if self._applied[names] is None and given.keys().isdisjoint(names):
-                continue
-            if values != self._applied[names]:
-                set_group(session, values)
-                self._applied[names] = values
+        draft, apart = wanted.get("draft"), self._apart if apart is None else apart
+        handle = self._draft[1] if draft is self._draft[0] else draft.handle() if draft else None
+        kept = {name for name in self._restored if given.keys().isdisjoint(_SAVED[name])}
+        adapter = wanted.get("adapter")
+        pointer = adapter.handle().pointer if adapter and adapter is not self._adapter else None
+        call("weft_session_set_request", session, ctypes.byref(_request(wanted, kept, apart, handle)))
+        self._restored, self._draft, self._apart = kept, (draft, handle), apart
+        if adapter is not self._adapter:
+            call("weft_session_set_adapter", session, pointer)
+            self._adapter = adapter
 
     def chat(self, message: str | Sequence[Message], **settings: Unpack[Settings]) -> Generation:
         """Answers a message, or a list of messages that replaces the conversation.
@@ -343,7 +320,6 @@ class Session(ModelUser):
             think = None if think is None else bool(think)
 
             def begin(session: Any) -> tuple[Any, ...]:
-                self._apart = True
                 conversation = self._talk(session)
                 said = json.loads(call_text("weft_conversation_get", conversation))  # a restored one may have tools
                 said.pop("forgotten", None)
@@ -354,7 +330,7 @@ class Session(ModelUser):
                 if self._conversation:
                     self.messages = json.loads(call_text("weft_conversation_get", self._conversation.pointer))["messages"]
 
-            return self._start(generation, given, begin, ended)
+            return self._start(generation, given, True, begin, ended)
 
         return Generation(start)
 
@@ -372,8 +348,7 @@ class Session(ModelUser):
 
         def start(generation: Generation) -> Lockstep[Token, None]:
             ids = self._model.tokenize(prompt) if isinstance(prompt, str) else prompt
-            if ids is not None or "think" in given:
-                self._apart = {**self._settings, **given}.get("think") is not None
+            apart = {**self._settings, **given}.get("think") is not None if ids is not None or "think" in given else None
 
             def begin(session: Any) -> tuple[Any, ...]:
                 if ids is not None:
@@ -381,23 +356,22 @@ class Session(ModelUser):
                     call("weft_session_prompt", session, array, len(array))
                 return "weft_session_generate", session
 
-            return self._start(generation, given, begin, lambda: None)
+            return self._start(generation, given, apart, begin, lambda: None)
 
         return Generation(start)
 
     def _start(
-        self, generation: Generation, given: dict[str, Any], begin: Callable[[Any], tuple[Any, ...]], ended: Callable[[], None],
+        self, generation: Generation, given: dict[str, Any], apart: bool | None, begin: Callable[[Any], tuple[Any, ...]],
+        ended: Callable[[], None],
     ) -> Lockstep[Token, None]:
-        """begin, with the session, returns the function that generates and its arguments before the options."""
+        """begin, with the session, returns the function that generates and its arguments before the options. apart: as for _apply."""
         wanted = {**self._settings, **given}
         options = _c.weft_generate_options_default()
         fill(options, {"max_tokens": wanted.get("max_tokens", 0), "ignore_stop_tokens": int(wanted.get("ignore_stop_tokens", False))})
         logprobs, stop, errors = wanted.get("logprobs", 0), ctypes.c_int(), list[BaseException]()
-        progress, think, pieces = wanted.get("prompt_progress"), wanted.get("think"), list[str]()
-        reasoning = _c.weft_reasoning_options_default()
-        fill(reasoning, {"max_tokens": think if think and think is not True else 0})
+        progress, pieces = wanted.get("prompt_progress"), list[str]()
         with self._changing() as session:
-            self._apply(session, given)
+            self._apply(session, given, apart)
             name, *first = begin(session)
 
             def run(tell: Callable[[Token], int], held: tuple[Handle | None, ...] = (self._handle, self._conversation)) -> None:
@@ -419,17 +393,12 @@ class Session(ModelUser):
                     return 0
 
                 options.callback = _c.weft_token_callback(guarded(errors, callback))
-                on_prompt = _c.weft_prompt_callback(guarded(errors, prompt_callback)) if progress else _c.weft_prompt_callback()
-                reasoning.callback = _c.weft_reasoning_callback(guarded(errors, reasoning_callback))
+                options.reasoning_callback = _c.weft_reasoning_callback(guarded(errors, reasoning_callback))
+                if progress:
+                    options.prompt_callback = _c.weft_prompt_callback(guarded(errors, prompt_callback))
                 try:
-                    call("weft_session_set_reasoning", session, ctypes.byref(reasoning) if self._apart else None)
-                    call("weft_session_set_prompt_callback", session, on_prompt, None)
                     call(name, *first, ctypes.byref(options), ctypes.byref(stop))
                 finally:
-                    call("weft_session_set_prompt_callback", session, _c.weft_prompt_callback(), None)
-                    reasoning.callback = _c.weft_reasoning_callback()
-                    if self._apart:  # an answer that was cut may go on
-                        call("weft_session_set_reasoning", session, ctypes.byref(reasoning))
                     if errors:
                         raise errors[0]
                 if pieces:  # after the last token
@@ -591,7 +560,7 @@ class Session(ModelUser):
                     note = call_text("weft_session_restore_fd", session, descriptor)
             else:
                 note = call_text("weft_session_restore", session, os.fsencode(path))
-            self._applied.update(dict.fromkeys(_SAVED))
+            self._restored = set(_SAVED)
             self.messages = _messages(note)
             if self.messages:
                 with contextlib.suppress(WeftError):  # a note that is no conversation, or a model without a template
