@@ -152,6 +152,7 @@ void generate(const GenerateArgs& args) {
   api::Session session(model, session_options(args.model, context));
   set_lora(session, model, args.lora);
   set_head(session, "--head", args.head);
+  session.set_sampling(args.sampling);  // before the guesses, which are tried with it
   set_speculation(session, args.speculate, args.model);
   set_grammar(session, args.grammar);
   if (!args.tuned.empty()) session.set_tuned_lens(args.tuned);
@@ -169,7 +170,7 @@ void generate(const GenerateArgs& args) {
     for (const api::Image& image : images) tokens += image.tokens() - 1;
   }
   check_length(args, prompt, tokens, context, apart ? 0 : 1);
-  if (!restored || sampling_given(args.command)) session.set_sampling(args.sampling);
+  if (restored && sampling_given(args.command)) session.set_sampling(args.sampling);
   set_steering(session, args.steering);
   session.set_logprobs(args.logprobs);
   if (!images.empty())

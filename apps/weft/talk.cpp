@@ -93,6 +93,7 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
   if (args.think.on && templated() && !reasons(model_))
     std::cerr << "This model's chat template does not know reasoning: --think changes nothing.\n";
   apply_head("--head", head);
+  session_.set_sampling(args.settings.sampling);  // before the guesses, which are tried with it
   set_speculation(session_, args.speculate, model_args_);
   shown_ = pictures_.encode_all();
   if (!templated()) {
@@ -104,7 +105,7 @@ Talk::Talk(const ChatArgs& args, const std::string& model, const std::string& he
 void Talk::begin() {
   if (!args_.restore.empty()) restore(args_.restore);
   set_steering(session_, args_.settings.steering);
-  if (args_.restore.empty() || sampling_given(args_.command)) session_.set_sampling(args_.settings.sampling);
+  if (!args_.restore.empty() && sampling_given(args_.command)) session_.set_sampling(args_.settings.sampling);
 }
 
 void Talk::use_duty(const api::Duty& duty) {

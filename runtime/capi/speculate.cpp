@@ -35,6 +35,8 @@ class OwnDraft : public Drafter {
     recoveries_ = session_->model->recoveries;
     return draft_.draft(most);
   }
+  bool learns_costs() const override { return true; }
+  void learn(const PassCosts& costs) override { draft_.learn(costs); }
   void passed(uint32_t tokens, double seconds) override { draft_.passed(tokens, seconds); }
   size_t resting() const override { return draft_.resting(); }
 

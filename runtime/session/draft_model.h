@@ -18,6 +18,8 @@ class DraftModel : public Drafter {
   void begin(std::span<const uint32_t> ids) override;
   void append(uint32_t id) override;
   std::span<const uint32_t> draft(size_t most) override { return guess(wanted(most)); }
+  bool learns_costs() const override { return true; }
+  void learn(const PassCosts& costs) override { account_ = GuessAccount(costs); }
   void passed(uint32_t tokens, double seconds) override { account_.passed(tokens, seconds); }
   size_t resting() const override;
   // True if the draft's device was lost. Guessing then pauses until a begin() after the device was opened again.

@@ -9,6 +9,8 @@
 
 namespace weft {
 
+class PassCosts;
+
 // A draft that is a tree. Guess i comes after guess parents[i] - 1, which is an earlier one, or, with 0, after the
 // context. parents: none, if each guess comes after the one before it: a chain.
 struct DraftTree {
@@ -36,6 +38,10 @@ class Drafter {
   virtual bool guesses_in_batches() const { return false; }
   // Number of tokens for which draft() would return nothing: their passes can run ahead of each other.
   virtual size_t resting() const { return 0; }
+  // True for a drafter that wants to know, before its first guess, how long checks take; the session then calls
+  // learn().
+  virtual bool learns_costs() const { return false; }
+  virtual void learn(const PassCosts& /*costs*/) {}
   // Reports the time of a pass of `tokens` tokens, which is 1 or one of kDraftPasses.
   virtual void passed(uint32_t tokens, double seconds) = 0;
   // The session leaves its device: frees everything there until the next begin().

@@ -21,7 +21,7 @@ constexpr uint32_t kDoubtEvery = 512;
 // Least gain over one-token passes for which guesses are checked: such a pass cannot run ahead, and times vary.
 constexpr double kLeastGain = 1.05;
 // Time that wrong guesses may take: of each token's pass, and in addition for a trial, in one-token passes.
-constexpr double kLossShare = 0.025, kTrialLoss = 4;
+constexpr double kLossShare = 0.025, kTrialLoss = 2;
 constexpr size_t kLeastRest = 64;  // tokens
 constexpr double kLongestRest = 1e6;
 
@@ -41,7 +41,10 @@ void MeasuredTime::add(double seconds) {
 
 uint32_t MeasuredTime::untimed() const { return count_ > kTrials ? 0 : kTrials + 1 - count_; }
 
-void MeasuredTime::doubt() { count_ = std::min(count_, kTrials); }
+void MeasuredTime::doubt() {
+  count_ = std::min(count_, kTrials);
+  trusted_ = false;
+}
 
 void PassCosts::passed(uint32_t tokens, double seconds) {
   passes_[index_of(tokens)].add(seconds);
@@ -49,10 +52,14 @@ void PassCosts::passed(uint32_t tokens, double seconds) {
     for (size_t i = 1; i < passes_.size(); ++i) passes_[i].doubt();
 }
 
+void PassCosts::trust() {
+  for (MeasuredTime& time : passes_) time.trust();
+}
+
 double PassCosts::cost(uint32_t tokens) const {
   const MeasuredTime& several = passes_[index_of(tokens)];
   if (!one().known() || !several.known()) return 1 + kGuessedCost * (tokens - 1);
-  return several.seconds() / one().seconds();
+  return std::max(1.0, several.seconds() / one().seconds());  // more tokens are never less work
 }
 
 // Tokens in the time of a one-token pass, if `drafted` guesses are checked and a pass gives `expected` tokens.

@@ -15,14 +15,17 @@ namespace weft {
 class MeasuredTime {
  public:
   void add(double seconds);
-  bool known() const { return untimed() == 0; }
+  bool known() const { return trusted_ || untimed() == 0; }
   uint32_t untimed() const;  // number of times that are still needed
   // Makes the time unknown until one more is added; then it is the shorter of both.
   void doubt();
+  // Makes it known, if it was added at all. More times correct it as if it were not.
+  void trust() { trusted_ = count_ > 0; }
   double seconds() const { return seconds_; }
 
  private:
   uint32_t count_ = 0;
+  bool trusted_ = false;
   double seconds_ = 0;
 };
 
@@ -35,6 +38,8 @@ class PassCosts {
  public:
   // Reports the time of a pass of `tokens` tokens, which is 1 or one of kDraftPasses.
   void passed(uint32_t tokens, double seconds);
+  // Makes the times known that were reported at all.
+  void trust();
   // Time of a one-token pass. Other costs mean something only if this is known().
   const MeasuredTime& one() const { return passes_[0]; }
   // Time of a pass of `tokens` tokens, in passes of one token: measured, or an estimate until it is known.
@@ -57,10 +62,13 @@ class PassCosts {
 };
 
 // The account of a drafter whose guesses take time: what they took, what they brought, and when it must rest. Guesses
-// that are always wrong add at most a fortieth to the time of a text, and 4 passes of one token. All times are in
+// that are always wrong add at most a fortieth to the time of a text, and 2 passes of one token. All times are in
 // one-token passes, unless a name says seconds.
 class GuessAccount {
  public:
+  GuessAccount() = default;
+  // costs: measured before, if at all.
+  explicit GuessAccount(const PassCosts& costs) : costs_(costs) {}
   const PassCosts& costs() const { return costs_; }
   // A generate() begins: a rest without end ends.
   void begin();

@@ -103,6 +103,12 @@ uint64_t Session::scratch_bytes() const {
          (d.source ? d.source->scratch_bytes() + d.source->cache().scratch_bytes() : 0);
 }
 
+void Session::set_sampling(const Sampling& sampling) {
+  SettingsChange change;
+  change.sampling = sampling;
+  this->change(std::move(change));
+}
+
 void Session::set_logprobs(uint32_t count) {
   sampling_.set_logprobs(count);
   logprobs_ = {};
@@ -127,17 +133,20 @@ void Session::change(SettingsChange change) {
   std::optional<VocabHeadSetup::Prepared> head;
   if (change.head) head = on_device().head.prepare(std::move(*change.head));
   if (change.matcher && *change.matcher) on_device().head.prepare_grammar();
-  if (change.drafter && *change.drafter) {
+  const bool guesses = change.drafter && *change.drafter;
+  if (guesses) {
     model_.weights.need_all_rows("guessing ahead");
     model_.weights.need_one_softmax("guessing ahead");
-    if (on_device_) on_device_->schedule.prepare_checks(sampling.tail());
   }
+  const bool other_kernels = !change.drafter && drafter_ && sampling.tail() != sampling_.tail();
+  if (on_device_ && (guesses || other_kernels)) on_device_->schedule.prepare_checks(sampling.tail());
   // Nothing throws from here on.
   sampling_ = std::move(sampling);
   if (change.logprobs) logprobs_ = {};
   if (head) on_device().head.set(std::move(*head));
   if (change.matcher) matcher_ = std::move(*change.matcher);
   if (change.drafter) drafter_ = std::move(*change.drafter);
+  if (guesses && drafter_->learns_costs()) measure_costs();
 }
 
 void Session::prompt(std::span<const uint32_t> ids, std::span<const uint32_t> begun) {
@@ -312,7 +321,9 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnTok
 }
 
 void Session::prepare_guesses(MedusaHeads& heads) {
-  heads.commands(on_device().schedule.last_state(), on_device().step.state);
+  Schedule& schedule = on_device().schedule;
+  schedule.submit_commands(heads.commands(schedule.last_state(), on_device().step.state));
+  schedule.wait_all();
 }
 
 std::span<const abi::Guess> Session::guess(MedusaHeads& heads) {

@@ -114,7 +114,7 @@ class Session {
   ~Session();
 
   // Settings hold from the next generate on. All throw Error(invalid_argument) for a value out of range.
-  void set_sampling(const Sampling& sampling) { sampling_.set(sampling); }
+  void set_sampling(const Sampling& sampling);
   const Sampling& sampling() const { return sampling_.sampling(); }
   // Added to the tokens' logits wherever a token is chosen; replaces what was set before.
   void set_bias(std::span<const uint32_t> ids, std::span<const float> biases) { sampling_.set_biases(ids, biases); }
@@ -144,7 +144,8 @@ class Session {
   // Guesses of the heads from the state that the last token was chosen from. Call it during a generate(), with no pass
   // in flight.
   std::span<const abi::Guess> guess(MedusaHeads& heads);
-  // Has the kernels of guess() compiled.
+  // Has the kernels of guess() compiled, and runs them, for a driver that compiles when they first run. No pass may be
+  // in flight.
   void prepare_guesses(MedusaHeads& heads);
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
@@ -261,6 +262,7 @@ class Session {
   void record_adapter(OnDevice& device, const Adapter* adapter) const;
   AdapterUse adapter_use() const { return {adapter_, adapter_ ? View(on_device().adapter_scratch) : View()}; }
   bool ends_soft() const { return is_soft(ids_.back()); }
+  void measure_costs();
   Tail begin(bool ignore_stop_tokens);
   Tail next_tail(const Tail& tail);
   bool more_than_a_pass() const;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "session/medusa.h"
+#include "session/pass_costs.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
 #include "support/source_folder.h"
@@ -200,6 +201,57 @@ TEST_F(TreesTest, NoAnswerWaitsForKernels) {
     }
     EXPECT_EQ(device->kernels().size(), compiled);
   }
+}
+
+// A drafter learns the times of checks before the first answer, and nothing of that is left in the session.
+TEST_F(TreesTest, CostsAreMeasuredBefore) {
+  const std::filesystem::path path = folder_.path() / "m.gguf";
+  make_gguf(path, {}, {DType::q8_0, 5, ""});
+  const std::shared_ptr<Device> device = Device::open({}, plan_of);
+  const auto model = load_model(device, path, Format::q8);
+  Session plain(*model, 128, {});
+  plain.set_sampling(greedy());
+  const Ids prompt = some_ids(11, model->config.vocab), text = generate(plain, prompt, kTokens);
+  struct Learning : Oracle {
+    using Oracle::Oracle;
+    bool learns_costs() const override { return true; }
+    void learn(const PassCosts& costs) override {
+      learnt += costs.one().known();
+      for (const uint32_t tokens : kDraftPasses) EXPECT_GE(costs.cost(tokens), 1);
+    }
+    int learnt = 0;
+  };
+  Session session(*model, 128, {});
+  bool told = false;
+  session.set_on_prompt([&](size_t, size_t) { return told = true; });
+  const auto set = [&] {
+    auto drafter = std::make_unique<Learning>(text, model->config.vocab, 1);
+    const Learning& learning = *drafter;
+    session.set_drafter(std::move(drafter));
+    return learning.learnt;
+  };
+  session.set_sampling({.temperature = 0.8f, .seed = 3});
+  EXPECT_EQ(set(), 1);
+  session.set_sampling(greedy());
+  const size_t compiled = device->kernels().size();
+  EXPECT_EQ(set(), 1);
+  EXPECT_EQ(device->kernels().size(), compiled);  // those of another sampling were compiled when it was set
+  EXPECT_TRUE(session.ids().empty());
+  EXPECT_EQ(session.stats().checks, 0u);
+  EXPECT_EQ(session.stats().prompt_tokens, 0u);
+  EXPECT_FALSE(told);
+  EXPECT_EQ(generate(session, prompt, kTokens), text);
+  EXPECT_TRUE(told);
+  EXPECT_GT(session.stats().checks, 0u);  // by the drafter that was set
+  EXPECT_EQ(device->kernels().size(), compiled);
+  EXPECT_EQ(set(), 0);  // there is a context
+  EXPECT_GT(session.stats().checks, 0u);
+  // A cancel that comes meanwhile is for the next answer.
+  session.reset();
+  session.cancel();
+  EXPECT_EQ(set(), 0);
+  EXPECT_TRUE(session.cancelled());
+  EXPECT_EQ(generate(session, prompt, kTokens), Ids());
 }
 
 // Heads guess the same after a tree as after the same tokens without one.

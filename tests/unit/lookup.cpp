@@ -216,6 +216,23 @@ TEST(PassCostsTest, ATreeIsAsLargeAsItPays) {
   EXPECT_EQ(costs.best_draft(7, [](size_t) { return 0.5; }), 3u);
 }
 
+TEST(PassCostsTest, MeasuredBefore) {
+  PassCosts costs;
+  for (int i = 0; i < 2; ++i)  // the first times include compiling
+    for (const uint32_t tokens : {1u, 2u, 4u}) costs.passed(tokens, i == 0 ? 1000 : 10 * tokens);
+  EXPECT_FALSE(costs.one().known());
+  costs.trust();
+  EXPECT_TRUE(costs.one().known());
+  EXPECT_EQ(costs.cost(2), 2);
+  EXPECT_EQ(costs.cost(4), 4);
+  EXPECT_LT(costs.cost(8), 3);  // nothing was reported: the estimate
+  EXPECT_TRUE(GuessAccount(costs).may_guess());
+  costs.passed(2, 15);  // the machine was busy before
+  EXPECT_EQ(costs.cost(2), 1.5);
+  costs.passed(4, 5);
+  EXPECT_EQ(costs.cost(4), 1);  // more tokens are never less work
+}
+
 TEST(PassCostsTest, ABatchsPassMustPayForAllSessions) {
   PassCosts costs;
   for (int i = 0; i < 20; ++i) {

@@ -96,6 +96,7 @@ class RecoverTest : public testing::Test {
       ASSERT_EQ(answer(session, count), want) << "submission " << n << " of " << all;
       ASSERT_EQ(open_devices(), before_ + 1);
     }
+    lose_device_at(0);  // an answer with guesses may need fewer submissions than the one before
   }
 
   std::filesystem::path folder_;
