@@ -1,4 +1,4 @@
-// The C API's batches that sessions join and leave.
+// The C API: sessions that generate together.
 #include "weft/batch.h"
 
 #include <algorithm>

@@ -4,13 +4,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_end.h"
 #include "session/pass_costs.h"
 #include "session/session.h"
 
 namespace weft {
 namespace {
 
-// Drafts whose sizes are given, whatever they say.
+constexpr double kMostSeconds = 1;  // of a rehearsal
+
+// Proposes drafts of fixed sizes. Their tokens do not matter.
 class Rehearsal : public Drafter {
  public:
   // The first time of a size may include compiling, so it does not count (MeasuredTime). Passes of one token stand
@@ -52,31 +55,53 @@ class Rehearsal : public Drafter {
 
 }  // namespace
 
-// In the empty session, whose settings stay as they are. If it fails, or there is a context, checks are timed when
-// guesses are tried; so they are for an encoder-decoder, which would need an input.
+// In the empty session, which is as before afterwards. Checks are timed when guesses are tried, if there is a context,
+// if this fails, for an encoder-decoder, which would need an input, and where passes take long: with a limit of the
+// duty, and with streamed layers.
 void Session::measure_costs() {
-  if (!on_device_ || !ids_.empty() || model_.weights.encoder) return;
-  const SessionStats stats = stats_;
-  std::unique_ptr<Drafter> drafter = std::move(drafter_);
-  std::unique_ptr<TokenRules> matcher = std::move(matcher_);
-  OnPrompt on_prompt = std::exchange(on_prompt_, {});
+  if (measured_) return drafter_->learn(*measured_);
+  if (!on_device_ || !ids_.empty() || model_.weights.encoder || model_.weights.stream || duty_->limited()) return;
+  struct Aside {  // parts of the session that the rehearsal does not use
+    explicit Aside(Session& of)
+        : session(of),
+          stats(std::exchange(of.stats_, {})),
+          drafter(std::move(of.drafter_)),
+          matcher(std::move(of.matcher_)),
+          on_prompt(std::exchange(of.on_prompt_, {})) {}
+    ~Aside() {
+      session.reset();
+      session.logprobs_ = {};
+      session.stats_ = std::move(stats);
+      session.drafter_ = std::move(drafter);
+      session.matcher_ = std::move(matcher);
+      session.on_prompt_ = std::move(on_prompt);
+      if (cancelled) session.cancel();  // it is meant for the next generate
+    }
+    Session& session;
+    SessionStats stats;
+    std::unique_ptr<Drafter> drafter;
+    std::unique_ptr<TokenRules> matcher;
+    OnPrompt on_prompt;
+    bool cancelled = session.cancelled();
+  } aside(*this);
   try {
     auto owned = std::make_unique<Rehearsal>(model_.config.checks_trees());
     const Rehearsal& rehearsal = *owned;
     drafter_ = std::move(owned);
     prompt(std::array{uint32_t{0}});
-    const Stop stop = generate(0, true, [&](uint32_t) { return !rehearsal.done(); });
-    if (stop == Stop::caller && !rehearsal.done()) cancel();  // it is meant for the next generate
-    PassCosts costs = rehearsal.costs();
-    costs.trust();
-    drafter->learn(costs);
-  } catch (...) {  // the next generate tells of it
+    const Stopwatch time = stopwatch();
+    generate(0, true, [&](uint32_t) {
+      aside.cancelled |= cancelled();
+      return !rehearsal.done() && time.seconds() < kMostSeconds;
+    });
+    auto measured = std::make_unique<PassCosts>(rehearsal.costs());
+    measured->trust();
+    if (!aside.cancelled) aside.drafter->learn(*measured);
+    if (!aside.cancelled && rehearsal.done()) measured_ = std::move(measured);
   }
-  reset();
-  stats_ = stats;
-  drafter_ = std::move(drafter);
-  matcher_ = std::move(matcher);
-  on_prompt_ = std::move(on_prompt);
+  WEFT_LET_THREAD_END
+  catch (...) {  // the next generate tells of it
+  }
 }
 
 }  // namespace weft

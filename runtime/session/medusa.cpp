@@ -25,6 +25,13 @@ void Medusa::begin(std::span<const uint32_t>) {
   if (!heads_) heads_ = std::make_unique<MedusaHeads>(of_.model(), *file_);
 }
 
+void Medusa::learn(const PassCosts& costs) {
+  account_ = GuessAccount(costs);
+  if (of_.ids().empty()) return;
+  ask();  // for a driver that compiles kernels when they first run
+  guesses_.clear();
+}
+
 double& Medusa::chance(float share) {
   const auto range = std::ranges::upper_bound(kShareEnds, share);
   return chances_[std::min(static_cast<size_t>(range - kShareEnds.begin()), kShareEnds.size() - 1)];

@@ -20,7 +20,7 @@ class Medusa : public Drafter {
   std::span<const uint32_t> draft(size_t most) override;
   DraftTree draft_tree(size_t most) override;
   bool learns_costs() const override { return true; }
-  void learn(const PassCosts& costs) override { account_ = GuessAccount(costs); }
+  void learn(const PassCosts& costs) override;
   void passed(uint32_t tokens, double seconds) override { account_.passed(tokens, seconds); }
   size_t resting() const override { return account_.resting(); }
   void leave_device() override { heads_.reset(); }

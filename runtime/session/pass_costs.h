@@ -19,8 +19,8 @@ class MeasuredTime {
   uint32_t untimed() const;  // number of times that are still needed
   // Makes the time unknown until one more is added; then it is the shorter of both.
   void doubt();
-  // Makes it known, if it was added at all. More times correct it as if it were not.
-  void trust() { trusted_ = count_ > 0; }
+  // Makes it known if it was added twice. Further times still count as the first few.
+  void trust() { trusted_ = count_ > 1; }
   double seconds() const { return seconds_; }
 
  private:
@@ -38,7 +38,7 @@ class PassCosts {
  public:
   // Reports the time of a pass of `tokens` tokens, which is 1 or one of kDraftPasses.
   void passed(uint32_t tokens, double seconds);
-  // Makes the times known that were reported at all.
+  // Makes the times known that were reported twice.
   void trust();
   // Time of a one-token pass. Other costs mean something only if this is known().
   const MeasuredTime& one() const { return passes_[0]; }

@@ -53,6 +53,7 @@ void Session::leave_device() {
   if (!on_device_) return;
   left_head_ = on_device_->head.head();
   if (drafter_) drafter_->leave_device();
+  measured_.reset();
   on_device_.reset();
 }
 
@@ -321,9 +322,7 @@ Stop Session::generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnTok
 }
 
 void Session::prepare_guesses(MedusaHeads& heads) {
-  Schedule& schedule = on_device().schedule;
-  schedule.submit_commands(heads.commands(schedule.last_state(), on_device().step.state));
-  schedule.wait_all();
+  heads.commands(on_device().schedule.last_state(), on_device().step.state);
 }
 
 std::span<const abi::Guess> Session::guess(MedusaHeads& heads) {

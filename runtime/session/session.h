@@ -17,6 +17,7 @@
 #include "run/medusa.h"
 #include "run/schedule.h"
 #include "session/drafter.h"
+#include "session/pass_costs.h"
 #include "session/pictures.h"
 #include "session/sampling.h"
 #include "session/soft.h"
@@ -132,7 +133,7 @@ class Session {
   // batch, only drafters that guess in batches are used.
   // Throws Error(unsupported) if other devices have rows of the vocabulary table, and for several softmaxes.
   void set_drafter(std::unique_ptr<Drafter> drafter);
-  // As the setters of what is in it; if it throws, nothing has changed.
+  // Changes several settings. If it throws, nothing has changed.
   void change(SettingsChange change);
   // Called before every prompt pass but the last, and with done == all before the first token; may be empty.
   void set_on_prompt(OnPrompt on_prompt) { on_prompt_ = std::move(on_prompt); }
@@ -144,8 +145,7 @@ class Session {
   // Guesses of the heads from the state that the last token was chosen from. Call it during a generate(), with no pass
   // in flight.
   std::span<const abi::Guess> guess(MedusaHeads& heads);
-  // Has the kernels of guess() compiled, and runs them, for a driver that compiles when they first run. No pass may be
-  // in flight.
+  // Has the kernels of guess() compiled.
   void prepare_guesses(MedusaHeads& heads);
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
@@ -304,6 +304,7 @@ class Session {
   std::vector<PlacedPicture> pictures_;          // with a grid
   size_t prompt_end_ = 0;                        // ids from here on were generated
   Logprobs logprobs_;                            // of the last token
+  std::unique_ptr<const PassCosts> measured_;    // by measure_costs(); nullptr: not yet
   SessionStats stats_;
 };
 

@@ -309,6 +309,7 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
     throw Error(Code::bad_file, error.sentence(), place);
   }
 
+  if (drafter_ && settings.tail() != sampling_.tail()) on_device().schedule.prepare_checks(settings.tail());
   on_device().kept.forget();  // until all of it is there
   Uploader uploader(model_.device);
   std::span<const std::byte> bytes = parts.rest.subspan(id_bytes + row_bytes);

@@ -221,21 +221,19 @@ TEST_F(TreesTest, CostsAreMeasuredBefore) {
     }
     int learnt = 0;
   };
-  Session session(*model, 128, {});
-  bool told = false;
-  session.set_on_prompt([&](size_t, size_t) { return told = true; });
-  const auto set = [&] {
+  const auto learns = [&](Session& session) {
     auto drafter = std::make_unique<Learning>(text, model->config.vocab, 1);
     const Learning& learning = *drafter;
     session.set_drafter(std::move(drafter));
-    return learning.learnt;
+    return learning.learnt == 1;
   };
+  Session session(*model, 128, {});
+  bool told = false;
+  session.set_on_prompt([&](size_t, size_t) { return told = true; });
   session.set_sampling({.temperature = 0.8f, .seed = 3});
-  EXPECT_EQ(set(), 1);
+  EXPECT_TRUE(learns(session));
   session.set_sampling(greedy());
   const size_t compiled = device->kernels().size();
-  EXPECT_EQ(set(), 1);
-  EXPECT_EQ(device->kernels().size(), compiled);  // those of another sampling were compiled when it was set
   EXPECT_TRUE(session.ids().empty());
   EXPECT_EQ(session.stats().checks, 0u);
   EXPECT_EQ(session.stats().prompt_tokens, 0u);
@@ -244,14 +242,17 @@ TEST_F(TreesTest, CostsAreMeasuredBefore) {
   EXPECT_TRUE(told);
   EXPECT_GT(session.stats().checks, 0u);  // by the drafter that was set
   EXPECT_EQ(device->kernels().size(), compiled);
-  EXPECT_EQ(set(), 0);  // there is a context
+  EXPECT_TRUE(learns(session));  // from the first time, although there is a context now
   EXPECT_GT(session.stats().checks, 0u);
-  // A cancel that comes meanwhile is for the next answer.
-  session.reset();
-  session.cancel();
-  EXPECT_EQ(set(), 0);
-  EXPECT_TRUE(session.cancelled());
-  EXPECT_EQ(generate(session, prompt, kTokens), Ids());
+  // Nothing is measured with a context, with a limited duty, and after a cancel, which is for the next answer.
+  EXPECT_FALSE(learns(plain));
+  Session limited(*model, 128, {}), cancelled(*model, 128, {});
+  limited.duty().set_share(0);
+  EXPECT_FALSE(learns(limited));
+  cancelled.cancel();
+  EXPECT_FALSE(learns(cancelled));
+  EXPECT_TRUE(cancelled.cancelled());
+  EXPECT_EQ(generate(cancelled, prompt, kTokens), Ids());
 }
 
 // Heads guess the same after a tree as after the same tokens without one.

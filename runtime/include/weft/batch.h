@@ -50,10 +50,10 @@ WEFT_API weft_status weft_batch_create(const weft_model* model, weft_batch** bat
 WEFT_API void weft_batch_free(weft_batch* batch);
 
 /* Adds a session, which from the next step on generates as weft_session_generate would with these options, which are
- * copied; their request is set by this call. It belongs
- * to the batch until weft_batch_step returns it as ended, or that call fails. Until then only getters, in the thread of
- * the batch, and weft_session_cancel may be called with it: functions that change it are WEFT_INVALID_ARGUMENT, and
- * weft_session_free does nothing. Free it afterwards, or after the batch.
+ * copied; their request is set by this call. It belongs to the batch until weft_batch_step returns it as ended, or that
+ * call fails. Until then only getters, in the thread of the batch, and weft_session_cancel may be called with it:
+ * functions that change it are WEFT_INVALID_ARGUMENT, and weft_session_free does nothing. Free it afterwards, or after
+ * the batch.
  *
  * WEFT_INVALID_ARGUMENT for a session of another model, with an empty context or in use, in a callback of this batch,
  * and if the batch has WEFT_MAX_BATCH sessions; WEFT_UNSUPPORTED for a session of an encoder-decoder. */

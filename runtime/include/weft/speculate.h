@@ -31,8 +31,8 @@ extern "C" {
  * of another width, WEFT_BAD_FILE for a file that is none or has a number that is not finite, WEFT_NOT_FOUND, WEFT_IO,
  * WEFT_OUT_OF_MEMORY.
  *
- * With a draft or Medusa heads, a session without a context generates some 20 tokens when they are set, to learn how
- * long checks take.
+ * With a draft or Medusa heads, a session without a context generates some 20 tokens when they are set, for
+ * at most a second, to learn how long checks take; not with a limited duty (duty.h).
  *
  * The tokens are those without guesses, with every head and sampling: each is chosen as it would be alone, and a guess
  * only saves the pass if it is what was chosen. So the distribution is the model's. As in batches, sums are added up in

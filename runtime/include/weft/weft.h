@@ -554,8 +554,8 @@ static inline weft_request weft_request_default(void) {
  * in its text; it starts over after each prompt, and after a request with another grammar or none. Random numbers
  * depend only on the seed and on the place of the token in the context.
  *
- * Strings and arrays are copied. A draft model may be freed before the session; further requests may name it as long as
- * each of them does.
+ * Strings and arrays are copied. A draft model may be freed before the session; a later request may name a freed
+ * draft only if every request since then named it.
  *
  * Errors are those of the fields. WEFT_UNSUPPORTED for guesses and keep-lists if several devices share the vocabulary
  * table. */
