@@ -8,8 +8,8 @@
 #include <span>
 
 #include "gpu/device.h"
-#include "run/batch.h"
 #include "model/parts.h"
+#include "run/batch.h"
 #include "run/schedule.h"
 
 namespace weft::compilers {
