@@ -18,7 +18,7 @@ layout(std430, binding = 2) readonly buffer Logits { float logits[]; };  // (row
 layout(std430, binding = 3) readonly buffer Candidates { Candidate candidates[]; };
 layout(std430, binding = 4) readonly buffer Lists { uint lists[]; };
 layout(std430, binding = 5) writeonly buffer Ring { TokenLogprobs ring[]; };  // (RING)
-// Of each workgroup PART_WORDS: the peak, the sum, the logit of the chosen token, then the scores and ids of its likeliest rows.
+// Each workgroup has PART_WORDS: the peak, the sum, the logit of the chosen token, then the scores and ids of its likeliest rows.
 layout(std430, binding = 6) coherent buffer Scratch {
   Narrowed narrowed;
   uint parts[];

@@ -86,7 +86,7 @@ MEASURED_AT = 575
 BLOCK_BYTES = {"f16": 64, "q8": 36, "q4": 20, "q4_0": 20, "q5_0": 24, "q5_1": 24, "mxfp4": 20}  # of 32 weights, as a lane loads them
 TABLE_LOAD = 68  # bytes of a vocabulary table that a lane has under way (shaders/lib/table.glsl)
 PLAIN_LOAD = 16  # of other kernels' lanes
-# Loads and barriers that follow each other in a workgroup; others: 2. Of those that the last workgroup of a dispatch does alone, see ALONE.
+# Loads and barriers that follow each other in a workgroup; other kernels have 2. ALONE says how many of them the last workgroup does alone.
 STEPS = {"rotate": 6, "attend": 6, "norm": 4, "advance": 4, "narrow": 8, "filter": 24, "log_sum": 6, "logprobs": 44, "timestamps": 8}
 # Steps of the workgroup that finishes last, which joins what the others have found: the bins of narrow and the list of filter (with top-k, top-p and
 # min-p; a list without top-k may be longer), 20 log-probabilities.

@@ -266,7 +266,7 @@ struct weft_session : weft::capi::DeviceUser {
 
 namespace weft::capi {
 
-// As weft_session_set_request. The session is in use by the caller.
+// Does what weft_session_set_request does. The session is in use by the caller.
 void set_request(weft_session& session, const weft_request* request);
 
 // Has a session tell its progress in prompts to the caller's callback.

@@ -64,21 +64,18 @@ void Session::measure_costs() {
   struct Aside {  // parts of the session that the rehearsal does not use
     explicit Aside(Session& of)
         : session(of),
-          stats(std::exchange(of.stats_, {})),
           drafter(std::move(of.drafter_)),
           matcher(std::move(of.matcher_)),
           on_prompt(std::exchange(of.on_prompt_, {})) {}
     ~Aside() {
-      session.reset();
+      session.reset();  // the statistics too, which were those of an empty session
       session.logprobs_ = {};
-      session.stats_ = std::move(stats);
       session.drafter_ = std::move(drafter);
       session.matcher_ = std::move(matcher);
       session.on_prompt_ = std::move(on_prompt);
       if (cancelled) session.cancel();  // it is meant for the next generate
     }
     Session& session;
-    SessionStats stats;
     std::unique_ptr<Drafter> drafter;
     std::unique_ptr<TokenRules> matcher;
     OnPrompt on_prompt;

@@ -42,7 +42,7 @@ void MeasuredTime::add(double seconds) {
 uint32_t MeasuredTime::untimed() const { return count_ > kTrials ? 0 : kTrials + 1 - count_; }
 
 void MeasuredTime::doubt() {
-  count_ = std::min(count_, kTrials);
+  count_ = trusted_ ? kTrials : std::min(count_, kTrials);
   trusted_ = false;
 }
 

@@ -67,7 +67,7 @@ class PassCosts {
 class GuessAccount {
  public:
   GuessAccount() = default;
-  // costs: measured before, if at all.
+  // Begins with costs that were measured before.
   explicit GuessAccount(const PassCosts& costs) : costs_(costs) {}
   const PassCosts& costs() const { return costs_; }
   // A generate() begins: a rest without end ends.

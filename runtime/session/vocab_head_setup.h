@@ -18,7 +18,7 @@ class VocabHeadSetup {
  public:
   VocabHeadSetup(const Model& model, const StepBuffers& step) : model_(model), step_(step) {}
 
-  // A head with all that setting it needs.
+  // A checked head, its modes to try and their trials: set() cannot fail with it.
   struct Prepared {
     VocabHead head;
     std::vector<VocabHead::Mode> tried;

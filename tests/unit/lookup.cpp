@@ -232,6 +232,10 @@ TEST(PassCostsTest, MeasuredBefore) {
   EXPECT_EQ(costs.cost(2), 1.5);
   costs.passed(4, 5);
   EXPECT_EQ(costs.cost(4), 1);  // more tokens are never less work
+  for (int i = 0; i < 512; ++i) costs.passed(1, 10);
+  EXPECT_LT(costs.cost(2), 1.5);  // in doubt: the estimate
+  costs.passed(2, 30);
+  EXPECT_EQ(costs.cost(2), 1.5);  // the shorter of both
 }
 
 TEST(PassCostsTest, ABatchsPassMustPayForAllSessions) {

@@ -521,9 +521,9 @@ typedef struct weft_request {
   const char* const* stops;
   size_t stop_count;
   /* Number of likeliest tokens whose log-probabilities are computed, beside the generated token's: 1 to
-   * WEFT_MAX_LOGPROBS; 0: no log-probabilities at all. They are the model's own, before bias, penalties, temperature
-   * and filters. They are over all rows of the vocabulary, which every head then reads; with a keep-list or a grammar,
-   * over the tokens that it allows. WEFT_INVALID_ARGUMENT for a larger count. */
+   * WEFT_MAX_LOGPROBS. With 0 none are computed, not even the generated token's. They are the model's own, before bias,
+   * penalties, temperature and filters. They are over all rows of the vocabulary, which every head then reads; with a
+   * keep-list or a grammar, over the tokens that it allows. WEFT_INVALID_ARGUMENT for a larger count. */
   uint32_t logprobs;
   /* separate_reasoning not 0: reasoning is told apart from the answer (reasoning.h). It is closed after
    * reasoning_tokens tokens; 0: no limit. */
@@ -549,10 +549,10 @@ static inline weft_request weft_request_default(void) {
 /* Has the session generate by the request from its next call on. If something in it is wrong, nothing changes, and the
  * error names it.
  *
- * A field that is equal to that of the request before costs nothing: a head, a grammar, a draft model or a file that is
- * named again is not loaded again, and guesses go on with what they have learnt. The same grammar goes on where it is
- * in its text; it starts over after each prompt, and after a request with another grammar or none. Random numbers
- * depend only on the seed and on the place of the token in the context.
+ * A field that is equal to that of the request before costs nothing. The same head, grammar, draft model or file is not
+ * loaded again, and guesses use what they have learnt. The same grammar continues at its place in the text; it starts
+ * over after each prompt, and after a request with another grammar or none. Random numbers depend only on the seed and
+ * on the place of the token in the context.
  *
  * Strings and arrays are copied. A draft model may be freed before the session; a later request may name a freed
  * draft only if every request since then named it.

@@ -52,7 +52,7 @@ class SoftmaxHead {
   SoftmaxHead(Recorder& recorder, const Softmaxes& softmaxes, const SoftmaxWeights& weights, const Matrix& table,
               const SoftmaxScratch& scratch, const View& state, uint32_t width, uint32_t vocab);
 
-  // Those of all rows, of the state h (width) after the final norm. logits (vocab)
+  // Records the logarithms for all rows. h (width): the state after the final norm. logits (vocab)
   void all(const View& h, const View& logits) const;
   // The same as far as a choice needs them: -infinity for the clusters of an adaptive softmax that cannot win
   // (shaders/choose_clusters.comp). A mixture has no clusters.
