@@ -1,10 +1,12 @@
-"""Models, declarations, and the programs of docs/embedding.md."""
+"""Models, declarations, and the programs of docs/python.md."""
 import ctypes
 import dataclasses
 import gc
 import importlib.util
+import inspect
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,6 +14,36 @@ import threading
 import unittest
 
 from common import FOLDER, PACKAGE, ROOT, SHARED, TIMER, WithPocket, _c, chatty, pages, weft
+
+
+class Documentation(unittest.TestCase):
+    """help() tells of every parameter, in the wheel too."""
+
+    INTERNAL = {"Generation.__init__", "Model.add_user"}
+
+    def public(self):
+        """(name, docstring, names of parameters) of everything public that has parameters."""
+        for name in weft.__all__:
+            thing = getattr(weft, name)
+            if not inspect.isclass(thing):
+                yield name, thing.__doc__, inspect.signature(thing).parameters.values()
+            elif hasattr(thing, "__total__"):  # a TypedDict; SessionOptions has Settings too
+                own = thing.__annotations__.keys() - (weft.Settings.__annotations__.keys() if name == "SessionOptions" else set())
+                yield name, thing.__doc__, [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY) for key in own]
+            else:
+                for method, function in inspect.getmembers(thing, inspect.isfunction):
+                    if not method.startswith("_") or method == "__init__" and method in vars(thing) and not dataclasses.is_dataclass(thing):
+                        yield f"{name}.{method}", f"{thing.__doc__} {function.__doc__}", list(inspect.signature(function).parameters.values())[1:]
+
+    def test_every_parameter_is_documented(self):
+        found = list(self.public())
+        self.assertGreater(len(found), 50)
+        missing = [(name, parameter.name) for name, text, parameters in found if name not in self.INTERNAL for parameter in parameters
+                   if parameter.kind != parameter.VAR_KEYWORD and not re.search(rf"\b{parameter.name}\b", text)]
+        self.assertEqual(missing, [])
+        for options in (weft.LoadOptions, weft.SessionOptions, weft.TranscribeOptions, weft.Settings):
+            self.assertIn(options.__name__, weft.__all__)
+        self.assertRegex(weft.__version__, r"^\d+\.\d+\.\d+$")
 
 
 class Declarations(unittest.TestCase):
@@ -274,14 +306,15 @@ class OtherModels(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_programs_of_the_page(self):
-        blocks = [block for block in pages.blocks(ROOT / "docs/embedding.md") if block.language == "python"]
-        self.assertGreaterEqual(len(blocks), 2)
+        blocks = [block for block in pages.blocks(ROOT / "docs/python.md") if block.language == "python"]
+        self.assertEqual(len(blocks), 3)
         for block in blocks:
             self.assertTrue(block.file, block.place)
             (FOLDER / block.file).write_text(block.text)
         env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
         said = [subprocess.run([sys.executable, block.file, *words], cwd=FOLDER, env=env, text=True, check=True, stdout=subprocess.PIPE).stdout
-                for block, words in zip(blocks, (["set a timer for 10 minutes"], []))]
+                for block, words in zip(blocks, (["set a timer for 10 minutes"], [], []))]
         self.assertEqual(said[0], TIMER + "\n")
         self.assertRegex(said[1], r"^10 minutes\n[^.]+\.[^.]*\n\d+ tokens on .*\nWEFT_INVALID_ARGUMENT\nhead\n.+\n")
         self.assertTrue((FOLDER / "talk.session").exists())
+        self.assertEqual(said[2], TIMER)

@@ -1,4 +1,5 @@
 """Generation by a session, how it ends, and saved sessions."""
+import asyncio
 import contextlib
 import json
 import math
@@ -23,11 +24,59 @@ class Generating(WithPocket):
             self.assertEqual([message["role"] for message in session.messages], ["user", "assistant"] * 2)
             self.assertEqual([message["content"] for message in session.messages][1::2], [TIMER, text])
             self.assertGreater(session.stats.reused_tokens, 0)
-            self.assertRaisesRegex(RuntimeError, "read already", answer.text)
+            self.assertEqual((str(answer), answer.text()), (text, text))
+            self.assertRaisesRegex(RuntimeError, "read already", next, iter(answer))
             messages = [{"role": "user", "content": "set a timer for 10 minutes"}]
             self.assertEqual(session.chat(messages).text(), TIMER)
             self.assertEqual(len(session.messages), 2)
             self.assertEqual(len(messages), 1)
+
+    def test_coroutines(self):
+        """The loop of coroutines goes on meanwhile. Leaving `async for` and cancelling a task end the generation."""
+        async def go(session):
+            beats, texts = [], []
+
+            async def beat():
+                while True:
+                    beats.append(time.monotonic())
+                    await asyncio.sleep(0.001)
+
+            heart = asyncio.create_task(beat())
+            async for token in session.chat("set a timer for 10 minutes"):
+                texts.append(token.text)
+            heart.cancel()
+            self.assertEqual("".join(texts), TIMER)
+            self.assertGreater(len(beats), len(texts))
+            async for token in session.chat("hello"):
+                break
+            self.assertEqual(session.messages[-1]["content"], token.text)
+
+            async def endless():
+                async for _ in session.generate("Once upon a time", ignore_stop_tokens=True):
+                    begun.set()
+
+            begun, task = asyncio.Event(), asyncio.create_task(endless())
+            await begun.wait()
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            with self.assertRaisesRegex(weft.WeftError, "vocabulary"):
+                async for _ in session.generate([2**31]):
+                    pass
+            self.assertTrue(session.chat("hello").text())
+
+        with self.session() as session:
+            asyncio.run(go(session))
+
+    def test_response_format(self):
+        timer = {"type": "object", "properties": {"minutes": {"const": 10}}, "required": ["minutes"], "additionalProperties": False}
+        with self.session() as session:
+            form = {"type": "json_schema", "json_schema": {"name": "timer", "schema": timer}}
+            self.assertEqual(json.loads(str(session.chat("set a timer for 10 minutes", response_format=form))), {"minutes": 10})
+            self.assertIsInstance(json.loads(str(session.chat("set a timer for 10 minutes", response_format={"type": "json_object"}))), dict)
+            self.assertEqual(str(session.chat("set a timer for 10 minutes", response_format={"type": "text"})), TIMER)
+            self.assertRaisesRegex(ValueError, "'xml'", session.chat, "hello", response_format={"type": "xml"})
+            self.assertRaisesRegex(ValueError, "at most one", session.chat, "hello", response_format=form, regex="a")
 
     def test_the_oldest_turns_make_room(self):
         with self.session(context=96) as session:

@@ -14,11 +14,14 @@ threads take turns. While a session generates, only statistics, ids, cancel() an
 """
 
 from ._library import WeftError
-from ._model import Adapter, Encoder, Message, Model, ModelInfo, Reranker, devices, probe, set_cache_folder, tune, version
-from ._session import Duty, Generation, Session, Settings, Stats, Token
+from ._model import Adapter, Encoder, LoadOptions, Message, Model, ModelInfo, Reranker, devices, probe, set_cache_folder, tune, version
+from ._session import Duty, Generation, Session, SessionOptions, Settings, Stats, Token
 from ._transcriber import Segment, TranscribeOptions, Transcriber, Word
 
 __all__ = [
-    "Adapter", "Duty", "Encoder", "Generation", "Message", "Model", "ModelInfo", "Reranker", "Segment", "Session", "Settings", "Stats", "Token",
+    "Adapter", "Duty", "Encoder", "Generation", "LoadOptions", "Message", "Model", "ModelInfo", "Reranker", "Segment", "Session", "SessionOptions",
+    "Settings", "Stats", "Token",
     "TranscribeOptions", "Transcriber", "WeftError", "Word", "devices", "probe", "set_cache_folder", "tune", "version",
 ]
+
+__version__ = version()

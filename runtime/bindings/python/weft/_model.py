@@ -27,11 +27,15 @@ TypeName = Literal["file", "f16", "q8", "q4"]
 
 
 class Message(TypedDict):
-    """One message of a conversation; role is "system", "user" or "assistant"."""
+    """One message of a conversation.
+
+    role: "system", "user" or "assistant". content: its text.
+    reasoning_content: of an answer: how the model reasoned; its template keeps or drops it.
+    """
 
     role: str
     content: str
-    reasoning_content: NotRequired[str]  # of an answer: how the model reasoned; its template keeps or drops it
+    reasoning_content: NotRequired[str]
 
 
 def version() -> str:
@@ -66,7 +70,14 @@ def tune(device: str | int | None = None, progress: Callable[[float], object] | 
 
 
 class LoadOptions(TypedDict, total=False):
-    """How a model is loaded; see Model."""
+    """How a model is loaded; weft_model_options of weft.h says more.
+
+    device: an index or a part of a name; several share the rows of the vocabulary table.
+    type: of the matrices on the device. vocab_type: of the vocabulary table there.
+    memory_budget: bytes of device memory; 0: no limit.
+    int8_inputs: matrices multiply inputs of 8 bits: faster on some devices, less exact.
+    tie: "never": two equal tables of a file stay two.
+    """
 
     device: str | int | Sequence[str | int] | None
     type: TypeName
@@ -156,10 +167,8 @@ class Model:
     It may be closed afterwards; its position does not matter. memory: a GGUF file in memory, instead of a path: bytes,
     or what can be written to, such as a bytearray; it is not copied, and must not be changed while there is the model.
 
-    device: an index or a part of a name; several share the rows of the vocabulary table. type and vocab_type: of the matrices and of the vocabulary table on the device.
-    memory_budget: bytes of device memory; 0: no limit. progress is called with 0 to 1 while the model loads, and may
-    raise to give up; without it, loading returns early and goes on in the background. weft_model_options of weft.h says
-    more.
+    progress is called with 0 to 1 while the model loads, and may raise to give up; without it, loading returns early and
+    goes on in the background. load_options: LoadOptions.
 
     In a `with` statement, or by close(), a model frees its memory; otherwise Python does when nothing refers to it.
     """
@@ -288,7 +297,7 @@ class Model:
             library.weft_string_free(pointer)
 
     def apply_chat_template(self, messages: Sequence[Message], *, think: bool | None = None) -> list[int]:
-        """The ids of a conversation, up to where the assistant's answer begins: len() of them is what it takes.
+        """The ids of the messages of a conversation, up to where the assistant's answer begins: len() of them is what it takes.
 
         think: has the model reason first, or not; None: as its template has it. weft/reasoning.h says more.
         """
@@ -302,14 +311,14 @@ class Model:
         return call_ids(guess, "weft_apply_chat_template", handle.pointer, array, len(array))
 
     def rows(self, ids: Sequence[int]) -> NDArray[numpy.float32]:
-        """A row of the vocabulary table for each id, as the network reads it: what Session.prompt_parts takes."""
+        """A row of the vocabulary table for each of the ids, as the network reads it: what Session.prompt_parts takes."""
         np, handle, array = import_numpy(), self.handle(), to_ids(ids)
         result: NDArray[numpy.float32] = np.empty((len(array), self.info.width), np.float32)
         call("weft_model_rows", handle.pointer, array, len(array), float_pointer(result))
         return result
 
     def keep(self, terms: str | None = None) -> list[int]:
-        """The ids of a keep-list such as "ascii,digits"; None: control and single-byte tokens. docs/heads.md explains them."""
+        """The ids of a keep-list. terms: "ascii,digits" for example; None: control and single-byte tokens. docs/heads.md explains them."""
         handle = self.handle()
         text = None if terms is None else to_text(terms)
         return call_ids(self.info.vocab_size, "weft_vocab_keep", handle.pointer, text)
@@ -341,7 +350,7 @@ class Model:
 
 
 class Adapter:
-    """A LoRA adapter of a model: a GGUF file, or a folder as PEFT writes it. scale multiplies the scale of the file.
+    """A LoRA adapter of a model. path: a GGUF file, or a folder as PEFT writes it. scale multiplies the scale of the file.
 
     It is the setting `adapter` of sessions and calls. weft/adapter.h says more.
     """
@@ -400,9 +409,9 @@ class Encoder(ModelUser):
         prompt: str | None = None,
         dimensions: int | None = None,
     ) -> NDArray[numpy.float32]:
-        """A row for each text (or its ids, of Model.tokenize): its embedding, of Euclidean length 1.
+        """A row for each of the texts (or its ids, of Model.tokenize): its embedding, of Euclidean length 1.
 
-        prompt: the name of one that comes before each text, "query" for example; the model's files have it. None: their
+        pooling: "model": as the model's files say; "mean" of all tokens, or the "cls" (first) or "last" one. prompt: the name of one that comes before each text, "query" for example; the model's files have it. None: their
         default, if they have one. dimensions: how many of the first elements; None: all.
         """
         np = import_numpy()
@@ -420,7 +429,7 @@ class Encoder(ModelUser):
         return result
 
     def masked_logits(self, text: str | Sequence[int], place: int) -> NDArray[numpy.float32]:
-        """A logit of each token of the vocabulary for the token at index place, usually ModelInfo.mask_token."""
+        """A logit of each token of the vocabulary for the token at index place of a text, usually ModelInfo.mask_token."""
         np = import_numpy()
         result: NDArray[numpy.float32] = np.empty(self._vocab_size, np.float32)
         if place < 0:

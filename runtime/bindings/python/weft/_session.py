@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from . import _c
@@ -27,7 +28,26 @@ if TYPE_CHECKING:
 class Settings(TypedDict, total=False):
     """What chat() and generate() take by keyword, for one call; those of Session hold where a call says nothing.
 
-    The first nine are weft_sampling of weft.h, which documents them. temperature=0 always takes the best token.
+    temperature, top_k, top_p, min_p, repeat_penalty, seed, presence_penalty, frequency_penalty, typical_p: weft_sampling of
+        weft.h, which documents them. temperature=0 always takes the best token.
+    logit_bias: for ids: what is added to their logits.
+    stop: a text, or several, that end the generation.
+    logprobs: how many of the likeliest tokens Token.likeliest has; 0: no log-probabilities.
+    head: "full", "certified", "sure", "fast", "auto:sure", "keep:LIST"; docs/heads.md explains them.
+    speculate: "lookup" guesses tokens ahead where that pays; they are the same. "off": never.
+    draft: a smaller model with the same tokenizer that guesses instead.
+    medusa: a GGUF file of Medusa heads for the model, which guess instead.
+    adapter: a LoRA adapter of the model; another one has the context computed again.
+    grammar: llama.cpp's GBNF. At most one of grammar, json_schema, regex and response_format is given.
+    json_schema: a JSON schema, as a text or a dict.
+    regex: a regular expression; the whole text must match it.
+    response_format: the same in OpenAI's form, {"type": "json_object"} for example.
+    max_tokens: 0: until something else ends the text.
+    think: has the model reason before it answers, or not, or for so many tokens at most (not 0); None: as its template has it.
+        chat() tells reasoning apart from the answer, generate() only with this. weft/reasoning.h says more.
+    ignore_stop_tokens: continues after the model's stop tokens.
+    prompt_progress: called with (done, all) tokens of a prompt while it is computed, in a thread of the library; may raise to
+        end it. weft_prompt_callback of weft.h says more.
     """
 
     temperature: float
@@ -39,34 +59,37 @@ class Settings(TypedDict, total=False):
     presence_penalty: float
     frequency_penalty: float
     typical_p: float
-    logit_bias: Mapping[int, float]  # id: what is added to its logit
-    stop: str | Sequence[str]  # texts that end the generation
-    logprobs: int  # how many of the likeliest tokens Token.likeliest has; 0: no log-probabilities
-    head: str  # "full", "certified", "sure", "fast", "auto:sure", "keep:LIST"; docs/heads.md explains them
-    speculate: Literal["off", "lookup"]  # lookup: guesses tokens ahead where that pays; they are the same
-    draft: Model | None  # a smaller model with the same tokenizer that guesses instead
-    medusa: str | os.PathLike[str] | None  # a GGUF file of Medusa heads for the model, which guess instead
-    adapter: Adapter | None  # a LoRA adapter of the model; another one has the context computed again
-    grammar: str | None  # llama.cpp's GBNF; at most one of these three
+    logit_bias: Mapping[int, float]
+    stop: str | Sequence[str]
+    logprobs: int
+    head: str
+    speculate: Literal["off", "lookup"]
+    draft: Model | None
+    medusa: str | os.PathLike[str] | None
+    adapter: Adapter | None
+    grammar: str | None
     json_schema: str | Mapping[str, Any] | None
-    regex: str | None  # the whole text must match it
-    max_tokens: int  # 0: until something else ends the text
-    # Has the model reason before it answers, or not, or for so many tokens at most (not 0); None: as its template has it.
-    # chat() tells reasoning apart from the answer, generate() only with this. weft/reasoning.h says more.
+    regex: str | None
+    response_format: Mapping[str, Any] | None
+    max_tokens: int
     think: bool | int | None
-    ignore_stop_tokens: bool  # continue after the model's stop tokens
-    # Called with (done, all) tokens of a prompt while it is computed, in a thread of the library; may raise to end it.
-    # weft_prompt_callback of weft.h says more.
+    ignore_stop_tokens: bool
     prompt_progress: Callable[[int, int], object] | None
 
 
 class SessionOptions(Settings, total=False):
-    """What Session takes by keyword; the first four are weft_session_options of weft.h."""
+    """What Session takes by keyword: Settings, and weft_session_options of weft.h.
 
-    context: int  # tokens; 0: the model's maximum, but at most 4096
-    kv: Literal["file", "f16", "q8", "q4"]  # type of cached keys and values
-    kv_values: Literal["file", "f16", "q8", "q4"]  # type of cached values, if it is another one than that of keys
-    policy: Literal["throughput", "polite"]  # polite: leaves the device to others in between
+    context: tokens; 0: the model's maximum, but at most 4096.
+    kv: type of cached keys and values.
+    kv_values: type of cached values, if it is another one than that of keys.
+    policy: "polite" leaves the device to others in between.
+    """
+
+    context: int
+    kv: Literal["file", "f16", "q8", "q4"]
+    kv_values: Literal["file", "f16", "q8", "q4"]
+    policy: Literal["throughput", "polite"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,13 +137,16 @@ class Stats:
 
 
 class Generation:
-    """What chat() and generate() return: an iterator of Tokens, which begins when it is iterated over.
+    """What chat() and generate() return: an iterator of Tokens, which begins when it is iterated over, by `for` or `async for`.
 
-    Leaving the loop stops the generation after the token that the loop got last. An instance can be read once.
+    `async for` does not block the coroutines' loop. Leaving the loop stops the generation after the token that the loop got last. An instance can be iterated over once.
+    str() and text() are the whole text: they read what nobody has begun to read.
     """
 
     def __init__(self, start: Callable[[Generation], Lockstep[Token, None]]) -> None:
         self._start: Callable[[Generation], Lockstep[Token, None]] | None = start
+        self._running: Lockstep[Token, None] | None = None
+        self.pieces: list[str] = []  # of the text so far
         self.ids: list[int] = []  # of the tokens so far
         self.reasoning = ""  # so far, if it is told apart
         self.stop: str | None = None  # why it ended: "length", "token", "context", "caller", "grammar" or "string"
@@ -129,11 +155,45 @@ class Generation:
         start, self._start = self._start, None
         if start is None:
             raise RuntimeError("this generation was read already")
-        yield from start(self)
+        self._running = start(self)
+        yield from self._running
+
+    def __aiter__(self) -> AsyncIterator[Token]:
+        return _Awaited(self, lambda: self._running)
 
     def text(self) -> str:
-        """The whole text, once it has ended."""
-        return "".join(token.text for token in self)
+        """The whole text. If somebody reads it already: the text so far."""
+        if self._start:
+            for _ in self:
+                pass
+        return "".join(self.pieces)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+class _Awaited(AsyncIterator[Token]):
+    """Reads a generation for a coroutine without blocking its loop. Leaving the loop or cancelling the task ends the generation."""
+
+    def __init__(self, tokens: Iterable[Token], running: Callable[[], Lockstep[Token, None] | None]) -> None:
+        self._tokens, self._running = iter(tokens), running
+
+    async def __anext__(self) -> Token:
+        step = asyncio.ensure_future(asyncio.to_thread(next, self._tokens, None))
+        try:
+            token = await asyncio.shield(step)
+        except asyncio.CancelledError:
+            if running := self._running():
+                await asyncio.to_thread(running.stop)
+            await asyncio.wait([step])
+            raise
+        if token is None:
+            raise StopAsyncIteration
+        return token
+
+    def __del__(self) -> None:
+        if running := self._running():
+            running.stop()
 
 
 class Duty:
@@ -199,6 +259,16 @@ def _request(values: Mapping[str, Any], kept: set[str], apart: bool, draft: Hand
     return request
 
 
+def _schema_of(form: Mapping[str, Any]) -> Any:
+    """The JSON schema that a response_format of OpenAI's protocol asks for; None: any text."""
+    kind = form.get("type")
+    if kind == "json_schema":
+        return form["json_schema"]["schema"]
+    if kind not in ("text", "json_object"):
+        raise ValueError(f'response_format has the type {kind!r}, and may have "text", "json_object" or "json_schema"')
+    return {"type": "object"} if kind == "json_object" else None
+
+
 def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that the caller cannot change any more. A wrong name is a TypeError."""
     wrong = settings.keys() - Settings.__annotations__.keys()
@@ -209,6 +279,10 @@ def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
         result["stop"] = (result["stop"],) if isinstance(result["stop"], str) else tuple(result["stop"])
     if "logit_bias" in result:
         result["logit_bias"] = dict(result["logit_bias"])
+    if (form := result.get("response_format")) is not None:
+        _one_of(result, ("response_format", *_GRAMMARS))
+        result["json_schema"] = _schema_of(form)
+    result.pop("response_format", None)
     if isinstance(result.get("json_schema"), Mapping):
         result["json_schema"] = json.dumps(result["json_schema"])
     return result
@@ -266,7 +340,7 @@ class Session(ModelUser):
             running.stop()
 
     def set_duty(self, share: float) -> None:
-        """Limits how much of the time the device is busy with this session, which has policy="polite": 0 to 1.
+        """Limits the share of the time that the device is busy with this session, which has policy="polite": 0 to 1.
 
         1: no limit. 0: it pauses until this is called again. What is generated stays the same. May be called from any
         thread, and in the loop. weft/duty.h says more.
@@ -380,6 +454,7 @@ class Session(ModelUser):
                     pieces.clear()
                     if token.id is not None:
                         generation.ids.append(token.id)
+                    generation.pieces.append(token.text)
                     return tell(token)
 
                 def reasoning_callback(user: object, text: int, length: int) -> int:
@@ -419,7 +494,7 @@ class Session(ModelUser):
         return Token(id, text, chosen.value, tuple(zip(ids[: found.value], values[: found.value])), reasoning)
 
     def prompt(self, prompt: str | Sequence[int]) -> None:
-        """Makes the context this text or these ids. Computes nothing yet."""
+        """Makes the context this prompt: a text, or ids. Computes nothing yet."""
         ids = to_ids(self._model.tokenize(prompt) if isinstance(prompt, str) else prompt)
         with self._changing() as session:
             call("weft_session_prompt", session, ids, len(ids))
@@ -568,7 +643,10 @@ class Session(ModelUser):
         return note
 
     def profile(self, tokens: int = 1, repeat: int = 5) -> dict[str, Any]:
-        """Where the device's time goes in one pass; weft_session_profile of weft.h lists the keys."""
+        """Where the device's time goes in a pass of so many tokens; weft_session_profile of weft.h lists the keys.
+
+        repeat: how often it runs; the run of median length is reported.
+        """
         with self._changing() as session:
             result: dict[str, Any] = json.loads(call_text("weft_session_profile", session, tokens, repeat))
         return result

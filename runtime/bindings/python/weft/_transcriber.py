@@ -26,14 +26,22 @@ if TYPE_CHECKING:
 
 
 class TranscribeOptions(TypedDict, total=False):
-    """weft_listen_options of weft/audio.h."""
+    """What Transcriber takes by keyword: weft_listen_options of weft/audio.h.
 
-    language: str | None  # a code such as "de"; None: the first 30 seconds that are not silent decide
-    translate: bool  # to English
-    prompt: str | None  # text that comes before the recording, for names and spelling
-    samples_per_second: int  # of the recording; 16000 without it
-    temperatures: Sequence[float] | None  # tried in turn until a text seems right; None: from 0 to 1
-    words: bool  # segments have their words, with times
+    language: a code such as "de"; None: the first 30 seconds that are not silent decide.
+    translate: to English.
+    prompt: text that comes before the recording, for names and spelling.
+    samples_per_second: of the recording; 16000 without it.
+    temperatures: tried in turn until a text seems right; None: from 0 to 1.
+    words: segments have their words, with times.
+    """
+
+    language: str | None
+    translate: bool
+    prompt: str | None
+    samples_per_second: int
+    temperatures: Sequence[float] | None
+    words: bool
 
 
 @dataclasses.dataclass(frozen=True)
