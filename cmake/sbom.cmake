@@ -37,8 +37,12 @@ weft_version_in(stb_version ${STB_INCLUDE_DIR}/stb/stb_image_write.h "stb_image_
 weft_sbom(stb_image_write "${stb_version}" "MIT OR Unlicense" CONTAINS https://github.com/nothings/stb)
 pkg_check_modules(KISSFFT QUIET kissfft-float) # its version: of it Weft has the header alone
 weft_sbom(kissfft "${KISSFFT_VERSION}" BSD-3-Clause CONTAINS https://github.com/mborgerding/kissfft)
-weft_sbom(PCRE2 "${PCRE2_VERSION}" BSD-3-Clause DYNAMIC_LINK https://github.com/PCRE2Project/pcre2)
-weft_sbom(utf8proc "${UTF8PROC_VERSION}" "MIT AND Unicode-DFS-2016" DYNAMIC_LINK https://github.com/JuliaStrings/utf8proc)
+set(linked DYNAMIC_LINK)
+if(WEFT_PORTABLE)
+  set(linked CONTAINS)
+endif()
+weft_sbom(PCRE2 "${PCRE2_VERSION}" BSD-3-Clause ${linked} https://github.com/PCRE2Project/pcre2)
+weft_sbom(utf8proc "${UTF8PROC_VERSION}" "MIT AND Unicode-DFS-2016" ${linked} https://github.com/JuliaStrings/utf8proc)
 if(WEFT_APPS) # of the program
   find_package(CLI11 2.1 QUIET REQUIRED)
   weft_sbom(CLI11 ${CLI11_VERSION} BSD-3-Clause CONTAINS https://github.com/CLIUtils/CLI11)
@@ -50,6 +54,7 @@ if(WEFT_APPS) # of the program
     list(GET library 0 name)
     weft_sbom(${library} CONTAINS https://www.npmjs.com/package/${name})
   endforeach()
+  weft_sbom(cairo "${CAIRO_cairo_VERSION}" "LGPL-2.1-only OR MPL-1.1" DYNAMIC_LINK https://www.cairographics.org)
   weft_sbom(libsndfile "${SNDFILE_VERSION}" LGPL-2.1-or-later DYNAMIC_LINK https://libsndfile.github.io/libsndfile)
   weft_sbom(libedit "${LIBEDIT_VERSION}" BSD-3-Clause DYNAMIC_LINK https://thrysoee.dk/editline)
   weft_sbom(curl "${CURL_VERSION}" curl DYNAMIC_LINK https://curl.se)

@@ -1,60 +1,109 @@
 #include "canvas.h"
 
+#include <cairo-pdf.h>
+#include <cairo-svg.h>
+#include <cairo.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "common.h"
 
-#define STB_IMAGE_WRITE_IMPLEMENTATION
-#define STB_IMAGE_WRITE_STATIC
-#define STBI_WRITE_NO_STDIO
-#include <stb/stb_easy_font.h>
-#include <stb/stb_image_write.h>
-
 namespace weft::cli {
+namespace {
 
-std::string drawable(std::string text, std::size_t longest) {
-  if (text.size() > longest) text = text.substr(0, longest - 3) + "...";
-  for (char& c : text) {
-    if (c < 32 || c > 126) c = '?';  // the font would read outside its tables
-  }
-  return text;
+using Surface = std::unique_ptr<cairo_surface_t, decltype(&cairo_surface_destroy)>;
+
+void set_font(cairo_t* context) {
+  cairo_select_font_face(context, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+  cairo_set_font_size(context, 14);
 }
 
-int width_of(std::string text) { return stb_easy_font_width(text.data()) * kTextScale; }
+std::shared_ptr<cairo_t> context_on(cairo_surface_t* surface) {
+  std::shared_ptr<cairo_t> context(cairo_create(surface), cairo_destroy);
+  cairo_surface_destroy(surface);  // the context keeps it
+  set_font(context.get());
+  return context;
+}
 
-Canvas::Canvas(int width, int height)
-    : width_(width),
-      height_(height),
-      pixels_(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3, 255) {}
+void set_colour(cairo_t* context, const Colour& colour) {
+  cairo_set_source_rgb(context, colour[0] / 255.0, colour[1] / 255.0, colour[2] / 255.0);
+}
+
+cairo_status_t append(void* file, const unsigned char* data, unsigned int size) {
+  return std::fwrite(data, 1, size, static_cast<std::FILE*>(file)) == size ? CAIRO_STATUS_SUCCESS
+                                                                           : CAIRO_STATUS_WRITE_ERROR;
+}
+
+bool paint(cairo_surface_t* recorded, cairo_surface_t* onto) {
+  const std::shared_ptr<cairo_t> context = context_on(cairo_surface_reference(onto));
+  set_colour(context.get(), kWhite);
+  cairo_paint(context.get());
+  cairo_set_source_surface(context.get(), recorded, 0, 0);
+  cairo_paint(context.get());
+  return cairo_status(context.get()) == CAIRO_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+std::string drawable(const std::string& text, std::size_t longest) {
+  std::string result;
+  std::size_t characters = 0, kept = 0;  // kept: bytes that leave room for "..."
+  for (std::size_t at = 0; at < text.size(); ++characters) {
+    utf8proc_int32_t point = 0;
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
+    const auto length = utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(text.size() - at), &point);
+    if (characters == longest) return result.substr(0, kept) + "...";
+    const bool shown = length > 0 && utf8proc_category(point) != UTF8PROC_CATEGORY_CC;
+    result += shown ? text.substr(at, static_cast<std::size_t>(length)) : "?";
+    at += length > 0 ? static_cast<std::size_t>(length) : 1;
+    if (characters + 4 <= longest) kept = result.size();
+  }
+  return result;
+}
+
+int width_of(const std::string& text) {
+  static const std::shared_ptr<cairo_t> context = context_on(cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1));
+  cairo_text_extents_t extents;
+  cairo_text_extents(context.get(), text.c_str(), &extents);
+  return static_cast<int>(extents.x_advance + 0.5);
+}
+
+Canvas::Canvas(int width, int height) : width_(width), height_(height) {
+  const cairo_rectangle_t all = {0, 0, static_cast<double>(width), static_cast<double>(height)};
+  context_ = context_on(cairo_recording_surface_create(CAIRO_CONTENT_COLOR_ALPHA, &all));
+}
 
 void Canvas::fill(const Box& box, const Colour& colour) {
-  for (int y = std::max(box.top, 0); y < std::min(box.top + box.height, height_); ++y) {
-    for (int x = std::max(box.left, 0); x < std::min(box.left + box.width, width_); ++x) {
-      std::copy(colour.begin(), colour.end(), pixels_.begin() + (std::ptrdiff_t{y} * width_ + x) * 3);
-    }
-  }
+  set_colour(context_.get(), colour);
+  cairo_rectangle(context_.get(), box.left, box.top, box.width, box.height);
+  cairo_fill(context_.get());
 }
 
-// The font gives each stroke as a rectangle of four corners, 16 bytes each, the first two floats x and y.
+void Canvas::dot(double x, double y, double radius, const Colour& colour) {
+  set_colour(context_.get(), colour);
+  cairo_new_sub_path(context_.get());
+  cairo_arc(context_.get(), x, y, radius, 0, 6.2832);
+  cairo_fill(context_.get());
+}
+
+void Canvas::line(double from_x, double from_y, double to_x, double to_y, const Colour& colour) {
+  set_colour(context_.get(), colour);
+  cairo_set_line_width(context_.get(), 2);
+  cairo_move_to(context_.get(), from_x, from_y);
+  cairo_line_to(context_.get(), to_x, to_y);
+  cairo_stroke(context_.get());
+}
+
 void Canvas::text(int left, int top, const std::string& text, const Colour& colour) {
-  std::string copy = text;
-  std::vector<float> corners(copy.size() * 512 + 16);
-  const int strokes =
-      stb_easy_font_print(0, 0, copy.data(), nullptr, corners.data(), static_cast<int>(corners.size() * sizeof(float)));
-  for (int i = 0; i < strokes; ++i) {
-    const float* first = &corners[static_cast<std::size_t>(i) * 16];
-    const float* third = first + 8;  // the corner across
-    const auto pixel = [](float at) { return static_cast<int>(at * kTextScale); };
-    fill({left + pixel(first[0]), top + pixel(first[1]), pixel(third[0]) - pixel(first[0]),
-          pixel(third[1]) - pixel(first[1])},
-         colour);
-  }
+  set_colour(context_.get(), colour);
+  cairo_move_to(context_.get(), left, top + 14);  // the base line
+  cairo_show_text(context_.get(), text.c_str());
 }
 
 void Canvas::write(const std::string& path) const {
@@ -66,10 +115,20 @@ void Canvas::write(const std::string& path) const {
   errno = 0;
   std::FILE* file = std::fopen(beside.c_str(), "wb");
   if (!file) fail(errno);
-  const auto append = [](void* to, void* data, int size) {
-    std::fwrite(data, 1, static_cast<std::size_t>(size), static_cast<std::FILE*>(to));  // errors: ferror below
-  };
-  const bool made = stbi_write_png_to_func(append, file, width_, height_, 3, pixels_.data(), 0) != 0;
+  cairo_surface_t* recorded = cairo_get_target(context_.get());
+  bool made = cairo_status(context_.get()) == CAIRO_STATUS_SUCCESS;
+  if (path.ends_with(".png")) {
+    const Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width_, height_), cairo_surface_destroy);
+    made = made && paint(recorded, image.get()) &&
+           cairo_surface_write_to_png_stream(image.get(), append, file) == CAIRO_STATUS_SUCCESS;
+  } else {
+    const auto create =
+        path.ends_with(".svg") ? cairo_svg_surface_create_for_stream : cairo_pdf_surface_create_for_stream;
+    const Surface page(create(append, file, width_, height_), cairo_surface_destroy);
+    made = made && paint(recorded, page.get());
+    cairo_surface_finish(page.get());
+    made = made && cairo_surface_status(page.get()) == CAIRO_STATUS_SUCCESS;
+  }
   const bool whole = made && std::fflush(file) == 0 && std::ferror(file) == 0 && fsync(fileno(file)) == 0;
   const int number = errno != 0 ? errno : EIO;
   if (std::fclose(file) != 0 || !whole) fail(number);
@@ -77,6 +136,8 @@ void Canvas::write(const std::string& path) const {
 }
 
 void require_writable(const std::string& option, const std::string& path) {
+  if (!path.ends_with(".png") && !path.ends_with(".svg") && !path.ends_with(".pdf"))
+    throw UsageError(option, "\"" + path + "\" ends with none of .png, .svg and .pdf");
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
     throw UsageError(option, "\"" + path + "\" is there and is no file");

@@ -186,7 +186,7 @@ void print_cost(const ModelShape& shape, std::uint64_t tokens, bool json) {
                         one.bound_by_bytes ? "bytes" : "instructions", one.tokens);
 }
 
-void write_cost_png(const ModelShape& shape, const std::string& path) {
+void write_cost_plot(const ModelShape& shape, const std::string& path) {
   const std::vector<DeviceCost> costs = device_costs(shape);
   Canvas canvas(kCostWidth, kCostTop + static_cast<int>(costs.size()) * kCostStep + 60);
   canvas.text(kCostLeft, 20, drawable(format("%s: the vocabulary table's cost", shape.name.c_str()), 70), kBlack);

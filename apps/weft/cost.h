@@ -45,6 +45,6 @@ std::vector<DeviceCost> device_costs(const ModelShape& shape);
 // Prints the figures, for a pass of `tokens` scored tokens.
 void print_cost(const ModelShape& shape, std::uint64_t tokens, bool json);
 // The shares of tables and layers, and a bar for each device. Throws api::Failure.
-void write_cost_png(const ModelShape& shape, const std::string& path);
+void write_cost_plot(const ModelShape& shape, const std::string& path);
 
 }  // namespace weft::cli

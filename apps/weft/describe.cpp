@@ -64,7 +64,7 @@ std::vector<std::string> values(const CLI::Option& option) {
 }
 
 bool takes_file(const CLI::Option& option) {
-  static constexpr std::string_view kFiles[] = {"FILE", "PATH", "FOLDER", "MODEL", "LIST", "PNG", "OUT.png"};
+  static constexpr std::string_view kFiles[] = {"FILE", "PATH", "FOLDER", "MODEL", "LIST", "PICTURE"};
   const std::string type = option.get_type_name();
   return std::ranges::any_of(kFiles, [&](std::string_view one) { return type.find(one) != std::string::npos; });
 }

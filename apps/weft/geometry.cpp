@@ -167,8 +167,10 @@ void run_geometry(const GeometryArgs& args) {
   std::vector<Neighbours> neighbours;
   for (const std::uint32_t id : wanted) neighbours.push_back(read_neighbours(model, id, args.count, table.norms));
   if (!args.plot.empty())
-    write_geometry_png(table, states ? &*states : nullptr,
-                       format("%s %s, %u rows of %u", info.family, info.type, info.vocab_size, info.width), args.plot);
+    write_geometry_plot(
+        table, states ? &*states : nullptr,
+        format("%s: %s, %u rows of %u", model_name(args.model.model).c_str(), info.type, info.vocab_size, info.width),
+        args.plot);
   if (args.json) {
     Json result = {{"vocab_size", info.vocab_size}, {"width", info.width}, {"tied", info.tied != 0}};
     result.update(table_json(model, table));
@@ -203,7 +205,7 @@ void add_geometry(CLI::App& app) {
       ->add_option("-p,--prompt", args->text,
                    "the text whose states are measured; default: a short one of several kinds")
       ->type_name("TEXT");
-  command->add_option("--plot", args->plot, "draw norms, variance and energy as a PNG file")->type_name("OUT.png");
+  command->add_option("--plot", args->plot, "draw norms, variance and energy as PNG, SVG or PDF")->type_name("PICTURE");
   add_json_option(command, args->json);
   command->callback([args] { run_geometry(*args); });
 }

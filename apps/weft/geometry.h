@@ -60,7 +60,7 @@ std::size_t count_for(const std::vector<double>& shares, double share);
 std::vector<double> bars_of(const std::vector<float>& values, std::size_t bars);
 
 // Three panels of bars: norms by id, the spectrum and the states' energy, both summed up. Throws api::Failure.
-void write_geometry_png(const TableFigures& table, const StateFigures* states, const std::string& title,
-                        const std::string& path);
+void write_geometry_plot(const TableFigures& table, const StateFigures* states, const std::string& title,
+                         const std::string& path);
 
 }  // namespace weft::cli

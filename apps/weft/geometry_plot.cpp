@@ -4,6 +4,7 @@
 
 #include "canvas.h"
 #include "geometry.h"
+#include "plot.h"
 
 namespace weft::cli {
 namespace {
@@ -12,21 +13,23 @@ constexpr int kPanelWidth = 640, kPanelHeight = 240, kPanelLeft = 100, kPanelTop
 constexpr std::size_t kBars = 64;                                                                         // of norms
 constexpr Colour kBarColour = {31, 119, 180}, kRule = {225, 225, 225};
 
-// Bars from 0 to `most`, each of as many pixels in height as its share of the panel; four rules with their values.
+// Bars on an axis from 0 to a round number that is not below `most`, with rules at its ticks.
 void draw_panel(Canvas& canvas, int number, const std::string& title, const std::vector<double>& bars, double most,
                 const std::string& last) {
   const int top = kPanelTop + number * (kPanelHeight + kPanelGap), bottom = top + kPanelHeight;
   canvas.text(kPanelLeft, top - 30, drawable(title, 70), kBlack);
-  for (int i = 0; i <= 4; ++i) {
-    const int y = bottom - i * kPanelHeight / 4;
-    const std::string label = format("%.3g", most * i / 4);
+  const Plot::Axis axis = axis_to("", most);
+  const int ticks = static_cast<int>(std::lround(axis.to / axis.tick));
+  for (int i = 0; i <= ticks; ++i) {
+    const int y = bottom - i * kPanelHeight / ticks;
+    const std::string label = format("%.3g", axis.tick * i);
     canvas.fill({kPanelLeft, y, kPanelWidth, 1}, kRule);
     canvas.text(kPanelLeft - 12 - width_of(label), y - 7, label, kBlack);
   }
   const int count = static_cast<int>(bars.size());
   for (int i = 0; i < count; ++i) {
     const int left = kPanelWidth * i / count, right = kPanelWidth * (i + 1) / count;
-    const double share = std::clamp(bars[static_cast<std::size_t>(i)] / most, 0.0, 1.0);
+    const double share = std::clamp(bars[static_cast<std::size_t>(i)] / axis.to, 0.0, 1.0);
     const int height = static_cast<int>(std::lround(share * kPanelHeight));
     canvas.fill({kPanelLeft + left, bottom - height, std::max(right - left - 1, 1), height}, kBarColour);
   }
@@ -45,8 +48,8 @@ std::vector<double> summed(const std::vector<double>& shares) {
 
 }  // namespace
 
-void write_geometry_png(const TableFigures& table, const StateFigures* states, const std::string& title,
-                        const std::string& path) {
+void write_geometry_plot(const TableFigures& table, const StateFigures* states, const std::string& title,
+                         const std::string& path) {
   Canvas canvas(kPanelLeft + kPanelWidth + 40, kPanelTop + (states ? 3 : 2) * (kPanelHeight + kPanelGap) - 50);
   canvas.text(kPanelLeft, 16, drawable(title, 70), kBlack);
   const std::vector<double> norms = bars_of(table.norms, kBars);

@@ -357,7 +357,8 @@ std::vector<NamedErrors> Report::errors() const {
 
 Plot Report::plot(const weft_model_info& info) const {
   Plot plot;
-  plot.title = format("%zu tokens, %s, table of %u rows", tokens_, info.type, info.vocab_size);
+  plot.title = format("%s: %zu tokens, %s, table of %u rows", model_name(args_.model.model).c_str(), tokens_, info.type,
+                      info.vocab_size);
   double most = 100, least = 100;
   const double full = mean(subjects_.front().bytes);
   for (const Subject& subject : subjects_) {
@@ -385,9 +386,11 @@ void head_report(const ReportArgs& args) {
   } else {
     report.print(info);
   }
-  if (!args.plot.empty()) write_png(report.plot(info), args.plot);
+  if (!args.plot.empty()) write_plot(report.plot(info), args.plot);
   if (!args.plot_errors.empty())
-    write_png(plot_of(report.errors(), format("errors of estimates, %s", info.type)), args.plot_errors);
+    write_plot(plot_of(report.errors(),
+                       format("%s: errors of estimates, %s", model_name(args.model.model).c_str(), info.type)),
+               args.plot_errors);
   report.check();
 }
 
@@ -409,9 +412,9 @@ void add_head_report(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(1));
-  command->add_option("--plot", args->plot, "draw agreement over bytes as a PNG file")->type_name("OUT.png");
-  command->add_option("--plot-errors", args->plot_errors, "draw the errors of estimates as a PNG file")
-      ->type_name("OUT.png");
+  command->add_option("--plot", args->plot, "draw agreement over bytes as PNG, SVG or PDF")->type_name("PICTURE");
+  command->add_option("--plot-errors", args->plot_errors, "draw the errors of estimates as PNG, SVG or PDF")
+      ->type_name("PICTURE");
   add_sampling_options(command, args->sampling);
   args->sampling.temperature = 0;
   command->get_option("--temperature")->default_str("0");

@@ -130,7 +130,7 @@ void inspect_cost(const InspectArgs& args) {
                                ? loaded_shape(args.model)
                                : shape_of(args.shape, args.model.type.empty() ? "bf16" : args.model.type);
   print_cost(shape, args.tokens, args.json);
-  if (!args.plot.empty()) write_cost_png(shape, args.plot);
+  if (!args.plot.empty()) write_cost_plot(shape, args.plot);
 }
 
 void inspect(const InspectArgs& args) {
@@ -182,8 +182,8 @@ void add_inspect(CLI::App& app) {
       ->type_name("N")
       ->transform(whole(1))
       ->needs(cost);
-  command->add_option("--plot", args->plot, "with --cost: draw shares and times as a PNG file")
-      ->type_name("OUT.png")
+  command->add_option("--plot", args->plot, "with --cost: draw shares and times as PNG, SVG or PDF")
+      ->type_name("PICTURE")
       ->needs(cost);
   command->callback([args] { inspect(*args); });
 }

@@ -165,8 +165,9 @@ void run_lens(const LensArgs& args) {
   session.prompt(ids);
   const LensText text = read_lens(model, session, 0, static_cast<std::uint32_t>(ids.size()));
   if (!args.plot.empty())
-    write_lens_png(model, text, args.colour == "kl" ? LensColour::kl : LensColour::entropy,
-                   format("%s %s, %u layers", info.family, info.type, info.layers), args.plot);
+    write_lens_plot(model, text, args.colour == "kl" ? LensColour::kl : LensColour::entropy,
+                    format("%s: %s, %u layers", model_name(args.model.model).c_str(), info.type, info.layers),
+                    args.plot);
   if (args.json) {
     print_json(
         {{"positions", lens_json(model, text)}, {"device", info.device}, {"driver", info.driver}, {"type", info.type}});
@@ -202,7 +203,7 @@ void add_lens(CLI::App& app) {
                    "make such a folder instead, by least squares on the states of a text, and say what it is worth")
       ->type_name("TEXT_FILE");
   command->add_option("-o,--output", args->fit.out, "the folder that --fit writes")->type_name("FOLDER");
-  command->add_option("--plot", args->plot, "draw layers over tokens as a PNG file")->type_name("OUT.png");
+  command->add_option("--plot", args->plot, "draw layers over tokens as PNG, SVG or PDF")->type_name("PICTURE");
   command
       ->add_option("--colour", args->colour,
                    "what the picture's colours are: entropy, or kl, the divergence from the last layer")

@@ -46,8 +46,8 @@ std::string shown_token(const api::Model& model, std::uint32_t id);
 
 enum class LensColour { entropy, kl };
 // Tokens to the right, layers upwards; cells have the likeliest token and a colour. Throws api::Failure.
-void write_lens_png(const api::Model& model, const LensText& text, LensColour colour, const std::string& title,
-                    const std::string& path);
+void write_lens_plot(const api::Model& model, const LensText& text, LensColour colour, const std::string& title,
+                     const std::string& path);
 inline constexpr std::size_t kMostLensColumns = 128;  // of a picture
 
 // weft lens --fit: makes translators from a text's states, and prints how far off the lens is without and with them.

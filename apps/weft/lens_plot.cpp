@@ -11,7 +11,7 @@ namespace {
 constexpr int kCellWidth = 124, kCellHeight = 24, kGap = 1;                      // pixels
 constexpr int kLensLeft = 90, kLensTop = 96, kLensRight = 20, kLensBottom = 40;  // margins
 constexpr int kBarWidth = 320, kBarHeight = 14;                                  // of the legend
-constexpr std::size_t kCellCharacters = 9;                                       // characters that fit into a cell
+constexpr std::size_t kCellCharacters = 12;                                      // characters that fit into a cell
 
 // From a model that is sure to one that knows nothing; their lightness grows evenly.
 constexpr Colour kSure = {22, 54, 112}, kMiddle = {74, 160, 168}, kUnsure = {252, 246, 206};
@@ -39,14 +39,11 @@ double end_of_scale(const LensText& text, LensColour colour) {
   return std::ceil(most);
 }
 
-// A token without its quotes, what the font lacks replaced; a space is shown as "_".
+// A token without its quotes; a space is shown as "_".
 std::string cell_text(std::string text) {
   if (text.size() > 2 && text.front() == '"') text = text.substr(1, text.size() - 2);
-  std::string ascii;
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) ascii += c == ' ' ? '_' : c;  // one "?" for a character
-  }
-  return drawable(ascii.size() > kCellCharacters ? ascii.substr(0, kCellCharacters - 2) + ".." : ascii);
+  std::ranges::replace(text, ' ', '_');
+  return drawable(text, kCellCharacters);
 }
 
 void draw_legend(Canvas& canvas, LensColour colour, double most, const std::string& title) {
@@ -66,8 +63,8 @@ void draw_legend(Canvas& canvas, LensColour colour, double most, const std::stri
 
 }  // namespace
 
-void write_lens_png(const api::Model& model, const LensText& text, LensColour colour, const std::string& title,
-                    const std::string& path) {
+void write_lens_plot(const api::Model& model, const LensText& text, LensColour colour, const std::string& title,
+                     const std::string& path) {
   const int tokens = static_cast<int>(text.cells.size()), layers = static_cast<int>(text.cells.front().size());
   const int bottom = kLensTop + layers * kCellHeight;
   Canvas canvas(std::max(kLensLeft + tokens * kCellWidth + kLensRight, 860), bottom + kLensBottom);
@@ -75,7 +72,7 @@ void write_lens_png(const api::Model& model, const LensText& text, LensColour co
   draw_legend(canvas, colour, most, title);
   for (int layer = 0; layer < layers; ++layer) {
     const int top = bottom - (layer + 1) * kCellHeight;
-    canvas.text(10, top + 4, layer == 0 ? "embed" : std::to_string(layer), kBlack);
+    canvas.text(10, top + 2, layer == 0 ? "embed" : std::to_string(layer), kBlack);
     for (int at = 0; at < tokens; ++at) {
       const LensCell& cell = text.cells[static_cast<std::size_t>(at)][static_cast<std::size_t>(layer)];
       const double share = value_of(cell, colour) / most;
@@ -83,7 +80,7 @@ void write_lens_png(const api::Model& model, const LensText& text, LensColour co
       if (cell.next_rank == 1) canvas.fill(box, kFrame);
       const int frame = cell.next_rank == 1 ? 2 : 0;
       canvas.fill({box.left + frame, box.top + frame, box.width - 2 * frame, box.height - 2 * frame}, colour_at(share));
-      canvas.text(box.left + 6, top + 5, cell_text(shown_token(model, cell.top.front().id)),
+      canvas.text(box.left + 6, top + 2, cell_text(shown_token(model, cell.top.front().id)),
                   share < 0.45 ? kWhite : kBlack);
     }
   }

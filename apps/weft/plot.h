@@ -1,4 +1,4 @@
-// A plot of points, and of lines through them, in a PNG file.
+// A plot of points, which those of a series join, and of straight lines.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Plot {
     double x, y;
     std::size_t series = SIZE_MAX;  // those of one have a colour; SIZE_MAX: each point has its own
   };
-  struct Line {
+  struct Line {  // its series' points are not joined
     double intercept, slope;
     std::size_t series;
   };
@@ -30,7 +30,10 @@ struct Plot {
   std::vector<Line> lines;
 };
 
+// An axis from 0 to a round number not below `most`, in 4 to 10 steps of 1, 2 or 5 times a power of ten.
+Plot::Axis axis_to(const std::string& label, double most);
+
 // Writes the file as Canvas::write does.
-void write_png(const Plot& plot, const std::string& path);
+void write_plot(const Plot& plot, const std::string& path);
 
 }  // namespace weft::cli

@@ -1,4 +1,4 @@
-// weft plot: a PNG of points and the lines through them, from a JSON file, as apps/bench/growth.py makes it.
+// weft plot: a picture of points and the lines through them, from a JSON file, as apps/bench/growth.py makes it.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -14,17 +14,6 @@ namespace {
 struct PlotArgs {
   std::string data, out;
 };
-
-// An axis from 0 to a round number not below `most`, in 4 to 10 steps of 1, 2 or 5 times a power of ten.
-Plot::Axis axis_to(const std::string& label, double most) {
-  if (!(most > 0) || !std::isfinite(most)) most = 1;
-  double tick = std::pow(10, std::floor(std::log10(most)) - 1);
-  for (const double factor : {2.0, 2.5, 2.0, 2.0}) {
-    if (most / tick <= 10) break;
-    tick *= factor;
-  }
-  return {label, 0, std::ceil(most / tick) * tick, tick, ""};
-}
 
 Plot read_plot(const Json& data) {
   Plot plot;
@@ -57,20 +46,20 @@ void run(const PlotArgs& args) {
         WEFT_BAD_FILE, std::string("it is no plot: ") + error.what(), args.data,
         R"({"title", "x", "y", "series": [{"label", "points": [[x, y], ...], "line": [intercept, slope]}]})");
   }
-  write_png(plot, args.out);
+  write_plot(plot, args.out);
 }
 
 }  // namespace
 
 void add_plot(CLI::App& app) {
   auto args = std::make_shared<PlotArgs>();
-  CLI::App* command = app.add_subcommand("plot", "Draw the points and lines of a JSON file as a PNG");
+  CLI::App* command = app.add_subcommand("plot", "Draw the points and lines of a JSON file as PNG, SVG or PDF");
   command
       ->add_option("-f,--file", args->data,
                    "JSON: {title, x, y, series: [{label, points: [[x, y], ...], line: [intercept, slope]}]}")
       ->type_name("FILE")
       ->required();
-  command->add_option("-o,--output", args->out, "the PNG file")->type_name("PNG")->required();
+  command->add_option("-o,--output", args->out, "the picture: PNG, SVG or PDF")->type_name("PICTURE")->required();
   command->callback([args] { run(*args); });
 }
 

@@ -107,11 +107,12 @@ std::vector<std::uint32_t> random_ids(std::uint32_t vocab, std::size_t count) {
 }
 
 void draw(const std::vector<std::pair<const char*, Spectrum>>& spectra, const weft_model_info& info,
-          const std::string& path) {
+          const RankArgs& args) {
   Plot plot;
-  plot.title = format("%s, %u rows of %u: singular values", info.family, info.vocab_size, info.width);
+  plot.title =
+      format("%s: %u rows of %u: singular values", model_name(args.model.model).c_str(), info.vocab_size, info.width);
   const double count = static_cast<double>(spectra.front().second.values.size());
-  plot.x = {"number", 0, count, std::max(std::round(count / 80) * 10, 1.0), ""};
+  plot.x = axis_to("number", count);
   plot.y = {"power of ten, of the largest", -10, 0, 2, ""};
   for (std::size_t series = 0; series < spectra.size(); ++series) {
     const std::vector<double>& values = spectra[series].second.values;
@@ -119,7 +120,7 @@ void draw(const std::vector<std::pair<const char*, Spectrum>>& spectra, const we
       plot.points.push_back({i == 0 ? spectra[series].first : "", static_cast<double>(i + 1),
                              std::max(std::log10(std::max(values[i], 1e-300)), -10.0), series});
   }
-  write_png(plot, path);
+  write_plot(plot, args.plot);
 }
 
 void print(const char* name, const Spectrum& spectrum, std::size_t width) {
@@ -150,7 +151,7 @@ void run_rank(const RankArgs& args) {
   std::vector<std::pair<const char*, Spectrum>> spectra;
   if (kind == "one") spectra.emplace_back("logits", spectrum_of(logits, contexts));
   spectra.emplace_back("log-probabilities", spectrum_of(log_probs, contexts));
-  if (!args.plot.empty()) draw(spectra, info, args.plot);
+  if (!args.plot.empty()) draw(spectra, info, args);
   if (args.json) {
     Json result = {{"contexts", contexts}, {"width", info.width}, {"vocab_size", info.vocab_size}, {"softmaxes", kind}};
     for (const auto& [name, spectrum] : spectra)
@@ -185,7 +186,7 @@ void add_lab(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("-n,--contexts", args->contexts, "how many; default: the table's width and 64")
       ->check(whole(2, 4096));
-  command->add_option("--plot", args->plot, "draw the singular values as a PNG file")->type_name("OUT.png");
+  command->add_option("--plot", args->plot, "draw the singular values as PNG, SVG or PDF")->type_name("PICTURE");
   add_json_option(command, args->json);
   command->callback([args] { run_rank(*args); });
 }

@@ -252,7 +252,7 @@ class Errors(unittest.TestCase):
 
     @unittest.skipIf(SANITIZED, "sanitizers need descriptors and address space of their own")
     def test_little_address_space(self):
-        for megabytes in (40, 80, 120, 160, 200):  # with more, software drivers crash
+        for megabytes in (50, 80, 120, 160, 200):  # with less, libraries cannot be mapped; with more, software drivers crash
             status, said = self.limited(resource.RLIMIT_AS, megabytes << 20)
             self.assertTrue(status == 0 or (status == 1 and "address space is limited" in said), (megabytes, status, said))
 

@@ -1,5 +1,6 @@
 """weft geometry: its figures against numpy (tests/tools/geometry_goldens.py), and the picture's pixels."""
 import json
+import math
 import unittest
 
 from support import FOLDER, ROOT, t5, weft, weft_json
@@ -70,7 +71,10 @@ class Geometry(unittest.TestCase):
             return [sum(values[:i + 1]) for i in range(len(values))]
 
         norms = self.found["norms"]["by_id"]
-        panels = ([one / max(norms) for one in norms], summed(self.found["isotropy"]["spectrum"]), summed(self.found["states"]["energy"]))
+        tick = 10 ** (math.floor(math.log10(max(norms))) - 1)
+        tick *= next(factor for factor in (1, 2, 5, 10, 20) if max(norms) / tick / factor <= 10)
+        end = math.ceil(max(norms) / tick) * tick  # of the axis
+        panels = ([one / end for one in norms], summed(self.found["isotropy"]["spectrum"]), summed(self.found["states"]["energy"]))
         for number, bars in enumerate(panels):
             bottom = TOP + number * (HEIGHT + GAP) + HEIGHT
             for i, share in enumerate(bars):

@@ -7,8 +7,10 @@ import pathlib
 import subprocess
 import sys
 import unittest
+import xml.etree.ElementTree
 
 from support import BIN, ENV, FOLDER, GENERATE_KEYS, ROOT, model, plain, weft, weft_json
+from test_lens import pixels_of
 
 
 class Json(unittest.TestCase):
@@ -109,7 +111,17 @@ class Json(unittest.TestCase):
         series = [{"label": "a", "points": [[1, 2], [3000, 4.5]], "line": [2, 0.001]}, {"label": "b", "points": [[1, 0]]}]
         data.write_text(json.dumps({"title": "t", "x": "x", "y": "y", "series": series}))
         weft("plot", "-f", data, "-o", picture)
-        self.assertEqual(picture.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        rows = pixels_of(picture)
+        # Points are joined, unless there is a straight line. From (0, 0) at (110, 560) up to (2, 4) at (920, 60), where it is blue.
+        data.write_text(json.dumps({"title": "Größe", "x": "x", "y": "y", "series": [{"label": "é 中", "points": [[0, 0], [2, 4]]}]}))
+        weft("plot", "-f", data, "-o", picture)
+        self.assertIn((31, 119, 180), pixels_of(picture)[310][505:525])
+        self.assertNotEqual(rows, pixels_of(picture))
+        for ending, first, last in ((".svg", b"<?xml", b"</svg>\n"), (".pdf", b"%PDF-", b"%%EOF\n")):
+            weft("plot", "-f", data, "-o", other := picture.with_suffix(ending))
+            self.assertTrue(other.read_bytes().startswith(first) and other.read_bytes().endswith(last), other.read_bytes()[-50:])
+        self.assertEqual(xml.etree.ElementTree.parse(picture.with_suffix(".svg")).getroot().get("viewBox"), "0 0 960 640")
+        self.assertIn("ends with none of .png, .svg and .pdf", weft("plot", "-f", data, "-o", FOLDER / "x.gif", expect=2)[1])
         for text in ("{}", "no JSON", '{"title": "t", "x": "x", "y": "y", "series": [{"label": "a", "points": [[1]]}]}'):
             data.write_text(text)
             _, err = weft("plot", "-f", data, "-o", picture, expect=1)

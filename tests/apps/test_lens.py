@@ -161,12 +161,13 @@ class Lens(unittest.TestCase):
                     share = scale.index(min(scale, key=lambda one: sum(abs(a - b) for a, b in zip(one, found)))) / 319
                     self.assertLess(abs(share - cell[colour] / most), 0.006, (at, cell))
                     text = {pixel for row in inner for pixel in row} - {found}
-                    self.assertEqual(text, {(255, 255, 255) if cell[colour] / most < 0.45 else (20, 20, 20)}, (at, cell))
+                    ink = 255 if cell[colour] / most < 0.45 else 20  # its edges are mixed with the cell's colour
+                    self.assertTrue(text and all(min(ink, there) - 1 <= part <= max(ink, there) + 1 for pixel in text for part, there in zip(pixel, found)), (at, cell))
                     framed = rows[y][x] == (214, 39, 40)
                     self.assertEqual(framed, cell.get("next_rank") == 1)
                     frames += framed
                 # The token's text stands below the cells.
-                self.assertIn((20, 20, 20), {pixel for row in rows[bottom + 5:] for pixel in row[left + at * cell_width:left + (at + 1) * cell_width - 5]})
+                self.assertLess(min(sum(pixel) for row in rows[bottom + 5:] for pixel in row[left + at * cell_width:left + (at + 1) * cell_width - 5]), 600)
             self.assertGreater(frames, 0)
 
     def test_generate(self):
