@@ -11,6 +11,7 @@
 #include "common.h"
 #include "hearing.h"
 #include "line_reader.h"
+#include "suggest.h"
 #include "talk.h"
 
 namespace weft::cli {
@@ -232,7 +233,10 @@ void Chat::command(const std::string& line) {
   const std::string argument = line.substr(first, line.find_last_not_of(" \t") + 1 - first);
   const auto found = std::ranges::find_if(commands(), [&](const Command& command) { return command.name == name; });
   if (found == commands().end()) {
-    std::cerr << "There is no command " << name << "; /help lists them.\n";
+    std::vector<std::string> names;
+    for (const Command& command : commands()) names.emplace_back(command.name);
+    const std::string meant = did_you_mean(nearest(name, names));
+    std::cerr << "There is no command " << name << (meant.empty() ? "; " : ": " + meant + " ") << "/help lists them.\n";
     return;
   }
   const std::string_view takes = found->argument;

@@ -107,6 +107,11 @@ void report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
     if (!one->get_group().empty()) known.push_back(one->get_name());
   const std::string meant = cli::did_you_mean(cli::nearest(wrong, known));
   const bool option = wrong.starts_with('-');
+  const bool has_prompt = command.get_option_no_throw("--prompt") != nullptr;
+  const bool groups = !command.get_subcommands([](const CLI::App*) { return true; }).empty();
+  if (!option && !groups)
+    return cli::print_error({}, full_name(command) + " takes no argument " + left.front(),
+                            has_prompt ? "--prompt TEXT gives it a text. " + help : help);
   cli::print_error({}, std::string("there is no ") + (option ? "option " : "subcommand ") + wrong,
                    meant.empty() ? help : meant + " " + help);
 }

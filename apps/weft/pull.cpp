@@ -158,55 +158,75 @@ void remove(const std::vector<std::string>& names) {
   }
 }
 
-// {"fits", "needed_bytes"} of a kept model, as `weft devices -m` computes them; null: they are not known.
-Json fit_of(const KeptModel& model) {
-  weft_model_options options = weft_model_options_default();
+// The report of `weft devices -m` on a kept model, or on `bytes` alone; null: nothing is known.
+Json probe_of(const char* file, std::uint64_t bytes) {
   weft_probe_report report = {};
   char* text = nullptr;
   weft_error error = {};
-  if (weft_probe(model.path.c_str(), 0, &options, nullptr, &report, sizeof report, &text, &error) != WEFT_OK)
-    return nullptr;
+  if (weft_probe(file, bytes, nullptr, nullptr, &report, sizeof report, &text, &error) != WEFT_OK) return nullptr;
   const Json probe = Json::parse(api::detail::take(text));
-  if (report.device != WEFT_OK || report.model != WEFT_OK) return nullptr;
-  return {{"fits", probe.at("fits")}, {"needed_bytes", probe.at("needed_bytes")}};
+  if (report.device != WEFT_OK || (file != nullptr && report.model != WEFT_OK)) return nullptr;
+  return probe;
+}
+
+// Memory that a model of the catalogue needs, from its parameters and the type in its source: bytes of a parameter in
+// files of that type, and 15% for contexts and scratch memory.
+std::uint64_t estimated_bytes(const KnownModel& model) {
+  char unit = 'M';
+  double count = 0;
+  std::sscanf(model.parameters, "%lf %c", &count, &unit);
+  const std::string_view source = model.source;
+  const double each = source.ends_with(":Q4_K_M")                   ? 0.65
+                      : source.ends_with(":MXFP4")                  ? 0.58
+                      : source.ends_with(":Q8_0") || source.empty() ? 1.07
+                                                                    : 2;
+  return static_cast<std::uint64_t>(count * (unit == 'B' ? 1e9 : 1e6) * each * 1.15);
 }
 
 void list(bool json) {
   Json models = Json::array();
   const std::vector<KeptModel> kept = kept_models();
-  const auto add_kept = [&](const KeptModel& model, const KnownModel* known) {
-    const Json fit = fit_of(model);
-    models.push_back({{"name", model.name},
-                      {"path", model.path.string()},
-                      {"bytes", model.bytes},
-                      {"needed_bytes", fit.is_null() ? Json() : fit["needed_bytes"]},
-                      {"fits", fit.is_null() ? Json() : fit["fits"]},
+  const Json device = probe_of(nullptr, 1);  // opened once, not for each model of the catalogue
+  const auto add = [&](const std::string& name, const KnownModel* known, const Json& own) {
+    models.push_back({{"name", name},
                       {"parameters", known ? Json(known->parameters) : Json()},
-                      {"licence", known ? Json(known->licence) : Json()},
-                      {"source", model.source}});
+                      {"licence", known ? Json(known->licence) : Json()}});
+    models.back().update(own);
   };
-  for (const KeptModel& model : kept) add_kept(model, known_model(model.name));
+  for (const KeptModel& model : kept) {
+    const Json probe = probe_of(model.path.c_str(), 0);
+    add(model.name, known_model(model.name),
+        {{"path", model.path.string()},
+         {"bytes", model.bytes},
+         {"needed_bytes", probe.is_null() ? Json() : probe["needed_bytes"]},
+         {"estimated", false},
+         {"fits", probe.is_null() ? Json() : probe["fits"]},
+         {"source", model.source}});
+  }
   for (const KnownModel& known : known_models()) {
     if (find_kept(kept, known.name, known.source)) continue;
-    models.push_back({{"name", known.name},
-                      {"path", nullptr},
-                      {"parameters", known.parameters},
-                      {"licence", known.licence},
-                      {"source", *known.source ? known.source : "PyPI"}});
+    const std::uint64_t needed = estimated_bytes(known);
+    const Json free = device.is_null() ? Json() : device["free_bytes"];
+    add(known.name, &known,
+        {{"path", nullptr},
+         {"bytes", nullptr},
+         {"needed_bytes", needed},
+         {"estimated", true},
+         {"fits", free.is_null() ? Json() : Json(needed <= free.get<std::uint64_t>())},
+         {"source", *known.source != '\0' ? known.source : "PyPI"}});
   }
   if (json) return print_json({{"folder", models_folder().string()}, {"models", models}});
-  std::cout << format("%-24s %10s  %-12s %s\n", "NAME", "SIZE", "HERE", "LICENCE");
+  const auto size_of = [](const Json& bytes) { return bytes.is_null() ? "" : human_bytes(bytes.get<double>()); };
+  const auto text_of = [](const Json& text) { return text.is_null() ? "" : text.get<std::string>(); };
+  std::cout << format("%-24s %10s  %10s  %11s  %-4s  %s\n", "NAME", "PARAMETERS", "ON DISK", "MEMORY", "FITS",
+                      "LICENCE");
   for (const Json& model : models) {
-    std::string size = "", here = "";
-    if (model["path"].is_string()) {
-      size = human_bytes(model["bytes"].get<double>());
-      here = model["fits"].is_null() ? "yes" : model["fits"].get<bool>() ? "yes, fits" : "does not fit";
-    } else {
-      size = model["parameters"].get<std::string>();
-    }
-    const std::string licence = model["licence"].is_string() ? model["licence"].get<std::string>() : "";
-    std::cout << format("%-24s %10s  %-12s %s\n", model["name"].get<std::string>().c_str(), size.c_str(), here.c_str(),
-                        licence.c_str());
+    const std::string memory = size_of(model["needed_bytes"]);
+    const char* fits = model["fits"].is_null() ? "?" : model["fits"].get<bool>() ? "yes" : "no";
+    std::cout << format("%-24s %10s  %10s  %11s  %-4s  %s\n", text_of(model["name"]).c_str(),
+                        text_of(model["parameters"]).c_str(), size_of(model["bytes"]).c_str(),
+                        (model["estimated"].get<bool>() ? "~" + memory : memory).c_str(), fits,
+                        text_of(model["licence"]).c_str());
   }
   std::cerr << "weft pull NAME downloads one; any other: weft pull hf.co/OWNER/REPO[:TYPE]\n";
 }

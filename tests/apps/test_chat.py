@@ -121,7 +121,8 @@ class PipedChat(unittest.TestCase):
         self.assertEqual(answers("one", "/continue", "/undo", "two")[0].splitlines()[-1:], two.splitlines())
         for command, sentence in [("/regenerate", "no question to answer anew"), ("/continue", "no answer to continue"), ("/edit", "no question to take"),
                                   ("/undo", "no question to take"), ("/save", "/save needs a file: /save FILE"), ("/load", "/load needs a file: /load FILE"),
-                                  ("/image", "/image needs a file"), ("/undo 3", "/undo takes nothing after it"), ("/sav x", "There is no command /sav;")]:
+                                  ("/image", "/image needs a file"), ("/undo 3", "/undo takes nothing after it"), ("/sav x", "There is no command /sav: did you mean /save? /help"),
+                                  ("/qqqqqq", "There is no command /qqqqqq; /help")]:
             self.assertIn(sentence, answers(command)[1], command)
         self.assertEqual(answers("/undo", "one", "/undo", "/undo", "one")[0], one + one)
 

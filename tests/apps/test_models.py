@@ -4,6 +4,8 @@ import hashlib
 import importlib.util
 import io
 import os
+import pty
+import shutil
 import signal
 import socket
 import subprocess
@@ -120,6 +122,30 @@ class Models(unittest.TestCase):
         env = dict(os.environ, WEFT_CACHE_DIR=str(self.cache))
         done = subprocess.run([ROOT / "run", "--no-install", "model", "gemma3-270m"], env=env, stdout=subprocess.PIPE)
         self.assertEqual((done.returncode, done.stdout.decode()), (0, f"{path}\n"))
+
+    def test_run_shows_a_builds_progress(self):
+        """On a terminal, and on stderr: stdout is the subcommand's."""
+        checkout = self.folder / "checkout"
+        for name in ("apps", "cmake", "runtime", "shaders", "tests", "tools"):
+            (checkout / name).mkdir(parents=True)
+        shutil.copy(ROOT / "run", checkout)
+        (checkout / "CMakeLists.txt").touch()
+        for name, text in (("dpkg-query", "echo installed"), ("cmake", "touch build/release/build.ninja"),
+                           ("ninja", 'echo "$NINJA_STATUS"compiling; mkdir -p build/release/bin; cp tools/weft build/release/bin'), ("weft", "echo answer")):
+            (checkout / "tools" / name).write_text(f"#!/bin/sh\n{text}\n")
+            (checkout / "tools" / name).chmod(0o755)
+        env = dict(os.environ, PATH=f"{checkout / 'tools'}:{os.environ['PATH']}")
+        ours, theirs = pty.openpty()
+        run = lambda stderr: subprocess.run([checkout / "run", "--no-install", "chat"], cwd=checkout, env=env, stdout=subprocess.PIPE, stderr=stderr, check=True)
+        self.assertEqual(run(theirs).stdout, b"answer\n")
+        self.assertEqual(run(theirs).stdout, b"answer\n")  # there is nothing to build, and no word of it
+        os.close(theirs)
+        with os.fdopen(ours, "rb", 0) as ours:
+            said = ours.read(4096).decode().replace("\r\n", "\n")
+        self.assertEqual(said.count("Building"), 1, said)
+        self.assertIn("Building (the first time takes some minutes)\n[%f of %t, %e s] compiling\n", said)
+        (checkout / "apps/newer").touch()
+        self.assertEqual(run(subprocess.PIPE).stderr, b"Building (the first time takes some minutes)\n")
 
     def test_weft_finds_what_was_fetched(self):
         """Both programs have the same rules for the folder, and the same names."""

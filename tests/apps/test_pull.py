@@ -337,6 +337,13 @@ class Pull(unittest.TestCase):
         listed = {model["name"]: model for model in weft_json("models", env=self.env)["models"]}
         self.assertEqual(listed["qwen3-0.6b"]["path"], out.strip())
         self.assertGreaterEqual(len(listed), 30)
+        self.assertTrue(listed["qwen3-4b"]["estimated"] and 2 << 30 < listed["qwen3-4b"]["needed_bytes"] < 4 << 30, listed["qwen3-4b"])
+        self.assertIsInstance(listed["qwen3-4b"]["fits"], bool)
+        self.assertFalse(listed["qwen3-0.6b"]["estimated"])
+        head, *lines = weft("models", env=self.env)[0].splitlines()
+        self.assertEqual(head.split(), ["NAME", "PARAMETERS", "ON", "DISK", "MEMORY", "FITS", "LICENCE"])
+        (line,) = [line for line in lines if line.startswith("qwen3-4b ")]
+        self.assertRegex(line, r"^qwen3-4b +4 B +~[\d.]+ GiB +(yes|no) +Apache-2\.0$")
         shutil.rmtree(self.cache)
         listed = {model["name"]: model for model in weft_json("models", env=self.env)["models"]}
         self.assertIsNone(listed["qwen3-0.6b"]["path"])
