@@ -99,10 +99,10 @@ def check_packages(made, lib):
 
 
 def check_rules(made, lib, cache):
-    """The AAR's rules keep what JNI finds by name: docs/embedding.md's program runs after everything else was removed and renamed."""
+    """The AAR's rules keep what JNI finds by name: docs/java.md's program runs after everything else was removed and renamed."""
     ask, small = made.output / "ask", made.output / "ask.jar"
     ask.mkdir()
-    block = next(block for block in pages.blocks(ROOT / "docs/embedding.md") if block.file == "Ask.java")
+    block = next(block for block in pages.blocks(ROOT / "docs/java.md") if block.file == "Ask.java")
     (ask / "Ask.java").write_text(block.text)
     pack.call("javac", "--release", "11", "-cp", made.weft, "-d", ask / "classes", ask / "Ask.java")
     made.shrink([ask / "classes", made.weft], small, "-keep", "class Ask { public static void main(java.lang.String[]); }")

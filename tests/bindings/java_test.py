@@ -1,4 +1,4 @@
-"""Runs the Java library's tests (java/) with -Xcheck:jni, which must be silent; the programs of docs/embedding.md; and
+"""Runs the Java library's tests (java/) with -Xcheck:jni, which must be silent; the programs of docs/java.md; and
 a conversation that goes from Python to Java and back.
 
 java_test.py BIN_DIR JAVA_HOME [unittest arguments]. WEFT_LIBRARY names libweft; weft.jar and libweft_jni.so lie beside it. WEFT_WHEEL:
@@ -99,14 +99,15 @@ class Java(unittest.TestCase):
             self.assertEqual(again.ids, rest.ids)
 
     def test_programs_of_the_page(self):
-        blocks = [block for page in ("embedding", "listening") for block in pages.blocks(ROOT / f"docs/{page}.md") if block.language == "java"]
-        self.assertEqual(len(blocks), 2)
+        blocks = [block for page in ("java", "listening") for block in pages.blocks(ROOT / f"docs/{page}.md") if block.language == "java"]
+        self.assertEqual(len(blocks), 3)
         for block in blocks:
             self.assertTrue(block.file, block.place)
             (FOLDER / block.file).write_text(block.text)
             compile_java(FOLDER / block.file)
         said = java("Ask", "set a timer for 10 minutes")
         self.assertRegex(said, r'^Timer set for 10 minutes\.\n\{"action":"set_timer","minutes":10\}\n\d+ tokens, \d+\.\d tokens/s\n$')
+        self.assertRegex(java("Keep"), r"^(one|two|three), (one|two|three)\nCALLER\na note of your own, \d+ tokens\n$")
         (FOLDER / "hello.wav").write_bytes(test_listen.wav(test_listen.whistle(seconds=1)))
         whisper = ROOT / "tests/model/golden_whisper/speech"
         heard = json.loads(weft("listen", "-m", whisper, "--format", "json", FOLDER / "hello.wav")[0])["segments"]

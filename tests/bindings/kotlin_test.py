@@ -1,4 +1,4 @@
-"""Compiles the Kotlin library, its test (kotlin/FlowTest.kt) and the Kotlin programs of docs/embedding.md with Maven, and runs them with
+"""Compiles the Kotlin library, its test (kotlin/FlowTest.kt) and the Kotlin programs of docs/java.md with Maven, and runs them with
 -Xcheck:jni. Not a test of CTest: Maven needs the network the first time.
 
 kotlin_test.py LIB_DIR MAVEN_REPOSITORY. LIB_DIR holds weft.jar and libweft_jni.so, ../bin weft-make-model. Exit code 77: Maven could not get what it needs.
@@ -27,7 +27,7 @@ def main():
         programs, output = folder / "programs", folder / "output"
         programs.mkdir()
         (programs / "FlowTest.kt").write_text((ROOT / "tests/bindings/kotlin/FlowTest.kt").read_text())
-        blocks = [block for block in pages.blocks(ROOT / "docs/embedding.md") if block.language == "kotlin"]
+        blocks = [block for block in pages.blocks(ROOT / "docs/java.md") if block.language == "kotlin"]
         assert len(blocks) == 1 and blocks[0].file == "Ask.kt", blocks
         (programs / "Ask.kt").write_text(blocks[0].text)
         maven = call("mvn", "-q", "-B", "-f", ROOT / "runtime/bindings/kotlin/pom.xml", f"-Dmaven.repo.local={REPOSITORY}",

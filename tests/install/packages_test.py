@@ -1,4 +1,5 @@
-"""The packages that `cpack` makes of a build: their contents and dependencies, and that they work where they are unpacked.
+"""The packages that are made of a build, by `cpack` and by cmake/packaging/package.py (jars): their contents and dependencies, and that they work where
+they are unpacked.
 
 packages_test.py BUILD_DIR   lintian judges them if it is installed. Without dpkg it exits with 77.
 """
@@ -11,9 +12,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "apps"))
+sys.path[:0] = [str(HERE.parent / "apps"), str(HERE.parents[1] / "cmake/packaging")]
+import package
 import pages
 
 PACKAGES = {
@@ -65,7 +68,7 @@ def check_sbom(root):
             links.add(relation["relatedSpdxElement"])
     assert len(sbom["relationships"]) == len(packages) - 1
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", call("readelf", "-d", root / "usr/bin/weft", root / "usr/lib/libweft.so.0", root / "usr/lib/libweft_convert.so.0"))
-    known = {"libpcre2-8": "SPDXRef-PCRE2", "libutf8proc": "SPDXRef-utf8proc", "libedit": "SPDXRef-libedit", "libcurl": "SPDXRef-curl",
+    known = {"libpcre2-8": "SPDXRef-PCRE2", "libutf8proc": "SPDXRef-utf8proc", "libedit": "SPDXRef-libedit", "libcairo": "SPDXRef-cairo", "libcurl": "SPDXRef-curl",
              "libcrypto": "SPDXRef-OpenSSL", "libsndfile": "SPDXRef-libsndfile"}
     system = r"ld-linux.*|lib(weft|weft_convert|stdc\+\+|m|gcc_s|c)\.so\..*"
     wanted = {known[name.split(".so")[0]] for name in needed if not re.fullmatch(system, name)}
@@ -85,6 +88,26 @@ def check_use(root, folder):
     assert "Timer set" in call(folder / "ask", "set a timer for 10 minutes", env=env)
 
 
+def check_jars(build, folder):
+    """The jar has all that it needs, and leaves nothing in the temporary folder."""
+    packages = package.Packages(build, folder / "jars")
+    packages.stage = folder / "stage"
+    packages.install()
+    packages.jars()
+    assert not packages.missing, packages.missing
+    jars = {file.name.removeprefix(f"weft-{package.VERSION}"): file for file in packages.output.iterdir()}
+    assert jars.keys() == {".jar", "-sources.jar", "-javadoc.jar", ".pom"}, jars
+    assert "weft/Native.java" in zipfile.ZipFile(jars["-sources.jar"]).namelist()
+    assert "weft/Model.html" in zipfile.ZipFile(jars["-javadoc.jar"]).namelist()
+    assert f"<version>{package.VERSION}</version>" in jars[".pom"].read_text()
+    (temporary := folder / "temporary").mkdir()
+    java = ["java", f"-Djava.io.tmpdir={temporary}", "-jar", jars[".jar"]]
+    assert call(*java, "set", "a", "timer", "for", "10", "minutes").startswith("Timer set for 10 minutes.")
+    assert call(*java, "-m", jars[".pom"], "hello", expect=1).startswith("weft: ")
+    assert call(*java, expect=2).startswith("usage: ")
+    assert not list(temporary.glob("weft-*")), list(temporary.iterdir())
+
+
 def main():
     build = pathlib.Path(sys.argv[1])
     if not shutil.which("dpkg-shlibdeps"):
@@ -102,6 +125,8 @@ def main():
         check_packages(debs, root)
         check_sbom(root)
         check_use(root, folder)
+        if (build / "lib/weft.jar").exists():
+            check_jars(build, folder)
         (archive,) = folder.glob("packages/*.tar.gz")
         names = {re.sub("^[^/]*/", "", name) for name in tarfile.open(archive).getnames()}
         wanted = {"bin/weft", "lib/libweft.so.0", "lib/libweft.a", "include/weft/weft.h", "share/weft/pocket.gguf"}

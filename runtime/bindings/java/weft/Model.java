@@ -152,7 +152,7 @@ public final class Model implements AutoCloseable {
     return tokenize(text, true, false);
   }
 
-  /** parseSpecial: texts such as "<|eot|>" become control tokens. */
+  /** parseSpecial: texts such as {@code "<|eot|>"} become control tokens. */
   public int[] tokenize(String text, boolean addBos, boolean parseSpecial) {
     byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
     return call(model -> Native.tokenize(model, utf8, parseSpecial, addBos));

@@ -9,7 +9,11 @@ import java.nio.charset.StandardCharsets;
  */
 final class Native {
   static {
-    System.loadLibrary("weft_jni");
+    try {
+      System.loadLibrary("weft_jni");
+    } catch (UnsatisfiedLinkError missing) {
+      Bundle.load(missing);
+    }
   }
 
   private Native() {}
