@@ -52,7 +52,8 @@ class Packages:
     def compile(self):
         """The release build that all packages but the wheel are made of."""
         say(f"Building in {self.build}")
-        options = {**OPTIONS, "CMAKE_BUILD_TYPE": "Release", "WEFT_TESTS": "OFF", "WEFT_JAVA": "ON" if self.java else "OFF"}
+        options = {**OPTIONS, "CMAKE_BUILD_TYPE": "Release", "WEFT_APPS": "ON", "WEFT_TESTS": "OFF", "WEFT_JAVA": "ON" if self.java else "OFF",
+                   "CMAKE_INSTALL_PREFIX": "/usr/local"}  # all that a wheel's build has changed
         call("cmake", "-S", ROOT, "-B", self.build, "-G", "Ninja", "-USKBUILD*", *(f"-D{name}={value}" for name, value in options.items()))
         targets = ["weft", "weft_convert_library", "weft_static", "weft_program", "weft-microbench"]
         call("ninja", "-C", self.build, *targets, *(["weft_java", "weft_jni"] if self.java else []))
