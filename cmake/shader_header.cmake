@@ -152,39 +152,14 @@ function(size_of type)
   set(bytes ${bytes} PARENT_SCOPE)
 endfunction()
 
-# Marks each fma() of a module with `precise` values as NoContraction, without which SPIR-V does not promise that two give the same result.
-# glslang 12 marks + and * alone. words: of the module, each eight hexadecimal digits, lowest byte first, and a semicolon.
-function(mark_fma)
-  if(NOT words MATCHES "47000300;........;2a000000;") # OpDecorate ... NoContraction
-    return()
-  endif()
-  set(rest "${words}")
-  set(marks "")
-  while(rest MATCHES "0c000800;........;(........);........;32000000;(.*)") # OpExtInst type result set Fma
-    string(APPEND marks "47000300;${CMAKE_MATCH_1};2a000000;")
-    set(rest "${CMAKE_MATCH_2}")
-  endwhile()
-  string(FIND "${words}" "47000300;" first)
-  string(SUBSTRING "${words}" 0 ${first} before)
-  string(SUBSTRING "${words}" ${first} -1 after)
-  set(words "${before}${marks}${after}" PARENT_SCOPE)
-endfunction()
-
-# Sets `code` to the module's bytes as gpu/shader.h packs them. A word is eight hexadecimal digits, lowest byte first, and a semicolon; once
-# packed it stands in angle brackets.
+# Sets `code` to the module's bytes, compressed as gzip does (RFC 1952), without the time of day in the header.
 function(pack module)
-  file(READ ${module} hex HEX)
-  string(REGEX REPLACE "(........)" "\\1;" words "${hex}")
-  mark_fma()
-  set(hex "${words}")
-  string(REGEX REPLACE "([0-9a-e].)000000;" "<\\1>" hex "${hex}")
-  string(REGEX REPLACE "(..)0([0-9ab])0000;" "<f\\2\\1>" hex "${hex}")
-  string(REGEX REPLACE "(....)0000;" "<fc\\1>" hex "${hex}")
-  string(REGEX REPLACE "(..)00(..)00;" "<fd\\1\\2>" hex "${hex}")
-  string(REGEX REPLACE "(......)00;" "<fe\\1>" hex "${hex}")
-  string(REGEX REPLACE "(........);" "<ff\\1>" hex "${hex}")
-  string(REGEX REPLACE "[<>]" "" hex "${hex}")
-  string(REGEX REPLACE "(..)" "0x\\1," code "${hex}")
+  file(ARCHIVE_CREATE OUTPUT ${module}.gz PATHS ${module} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
+  file(READ ${module}.gz hex HEX)
+  file(REMOVE ${module}.gz)
+  string(SUBSTRING "${hex}" 0 8 before)
+  string(SUBSTRING "${hex}" 16 -1 after)
+  string(REGEX REPLACE "(..)" "0x\\1," code "${before}00000000${after}")
   string(REPEAT "0x..," 32 line)
   string(REGEX REPLACE "(${line})" "\\1\n" code "${code}")
   set(code "${code}" PARENT_SCOPE)

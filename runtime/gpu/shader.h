@@ -45,7 +45,7 @@ struct Constant {
 struct Shader {
   const char* name;               // the operation's: profile row
   const char* variant;            // of those of an operation: "texel", "tiled fp16"; "": the plain one
-  std::span<const uint8_t> code;  // packed SPIR-V; lives as long as the program; empty if the build left it out
+  std::span<const uint8_t> code;  // of unpack_spirv(); lives as long as the program; empty if the build left it out
   const char* binding_names;      // in order, with a space between
   uint32_t bindings;              // buffers 0 .. bindings - 1
   uint32_t written;               // bit i: binding i may be written
@@ -58,13 +58,9 @@ struct Shader {
 
 std::string binding_name(const Shader& shader, uint32_t binding);
 
-// The words of a shader's SPIR-V. Packed, a word w takes, lowest byte of w first:
-//   w < 0xf0             1 byte, w
-//   w < 0xc00            2 bytes: 0xf0 + w / 256, w % 256
-//   w < 0x10000          3 bytes: 0xfc, bytes 0 and 1
-//   bytes 1 and 3 are 0  3 bytes: 0xfd, bytes 0 and 2
-//   w < 0x1000000        4 bytes: 0xfe, bytes 0 to 2
-//   else                 5 bytes: 0xff, bytes 0 to 3
+// The words of a shader's SPIR-V, with each fma() of a module that has `precise` values marked as NoContraction:
+// without it SPIR-V does not promise that two give the same result, and glslang 12 marks + and * alone. code: as gzip
+// compresses (RFC 1952), with a header of ten bytes.
 std::vector<uint32_t> unpack_spirv(std::span<const uint8_t> code);
 
 }  // namespace weft
