@@ -2,6 +2,7 @@
 #include "ops/support.h"
 
 #include "scan_inputs.spv.h"
+#include "scan_inputs_texel.spv.h"
 
 namespace weft::ops {
 
@@ -17,6 +18,25 @@ void scan_inputs(Recorder& recorder, const LinearShape& shape, const View& state
   require_bytes(kept.rows, kept_rows_bytes(shape), "scan_inputs", "kept rows");
   require_bytes(prepared, uint64_t{tokens} * out_stride * 4, "scan_inputs", "prepared rows");
   const Plan& plan = recorder.device().plan();
+  const abi::ScanInputsPush push = {
+      in_stride, out_stride, stride_of(shape.kept_cols()), kKeptRows, shape.conv_at(), shape.gates_at(), epsilon};
+  const Groups grid = {2 * shape.key_heads + shape.heads + 1, tokens};
+  if (plan.texel_products && shape.taps == 4 && shape.key_dim % 4 == 0 && shape.value_dim % 4 == 0 &&
+      shape.heads % 2 == 0 && shape.weight_floats() % 4 == 0) {
+    recorder.dispatch(
+        shaders::scan_inputs_texel,
+        shaders::ScanInputsTexel::Constants{.member_tokens = kept.member_tokens,
+                                            .biased = shape.biased,
+                                            .delta = shape.delta,
+                                            .key_heads = shape.key_heads,
+                                            .heads = shape.heads,
+                                            .key_dim = shape.key_dim,
+                                            .value_dim = shape.value_dim},
+        shaders::ScanInputsTexel::Bindings{
+            .state = state, .projected = projected, .weights = weights, .kept = kept.rows, .prepared = prepared},
+        push, grid);
+    return;
+  }
   recorder.dispatch(
       plan.subgroup ? shaders::scan_inputs_subgroup : shaders::scan_inputs,
       shaders::ScanInputs::Constants{.threads = plan.reduce_threads,
@@ -30,9 +50,7 @@ void scan_inputs(Recorder& recorder, const LinearShape& shape, const View& state
                                      .value_dim = shape.value_dim},
       shaders::ScanInputs::Bindings{
           .state = state, .projected = projected, .weights = weights, .kept = kept.rows, .prepared = prepared},
-      abi::ScanInputsPush{in_stride, out_stride, stride_of(shape.kept_cols()), kKeptRows, shape.conv_at(),
-                          shape.gates_at(), epsilon},
-      {2 * shape.key_heads + shape.heads + 1, tokens});
+      push, grid);
 }
 
 }  // namespace weft::ops

@@ -15,12 +15,16 @@ class ScanTest : public GpuTest {};
 constexpr uint32_t kContext = 400;
 constexpr double kEpsilon = 1e-6;
 
-constexpr ops::LinearShape kShapes[] = {{true, 2, 4, 20, 12, 4, false, false},   // heads share keys
-                                        {true, 2, 6, 33, 47, 3, false, true},    // the same in GGUF's order, odd sizes
-                                        {true, 1, 1, 128, 128, 4, false, true},  // Qwen 3.5's heads
-                                        {true, 1, 2, 200, 5, 1, true, false},
-                                        {false, 1, 3, 128, 64, 4, true, false},  // Granite 4's heads
-                                        {false, 2, 4, 30, 36, 9, false, false}};
+constexpr ops::LinearShape kShapes[] = {
+    {true, 2, 4, 20, 12, 4, false, false},   // heads share keys
+    {true, 2, 6, 33, 47, 3, false, true},    // the same in GGUF's order, odd sizes
+    {true, 1, 1, 128, 128, 4, false, true},  // Qwen 3.5's heads
+    {true, 1, 2, 200, 5, 1, true, false},
+    {false, 1, 3, 128, 64, 4, true, false},  // Granite 4's heads
+    {false, 2, 4, 30, 36, 9, false, false},
+    {true, 2, 4, 128, 128, 4, false, true},  // scan_texel's on llvmpipe, as the rest
+    {true, 2, 4, 64, 20, 4, false, false},
+    {false, 1, 4, 96, 36, 4, true, false}};
 
 std::string text_of(const ops::LinearShape& s) {
   return std::string(s.delta ? "delta " : "Mamba-2 ") + std::to_string(s.key_dim) + " x " + std::to_string(s.value_dim);
@@ -76,7 +80,13 @@ struct Layer {
     run_op(device, kernels(), [&](Recorder& r) { record(r, state, in.buffer, prepared, {matrices, rows}, y, tokens); });
     return download_as<float>(device, y);
   }
-  std::string kernels() const { return reduction("scan_inputs", device->plan()) + ", scan, keep_rows"; }
+  std::string kernels() const {
+    const bool texels = device->plan().texel_products && shape.heads % 2 == 0 && shape.value_dim % 4 == 0;
+    return (texels && shape.taps == 4 && shape.key_dim % 4 == 0 && shape.weight_floats() % 4 == 0
+                ? "scan_inputs texel"
+                : reduction("scan_inputs", device->plan())) +
+           (texels && shape.key_dim % 32 == 0 ? ", scan texel" : ", scan") + ", keep_rows";
+  }
   void record(Recorder& r, const View& state, const View& projected, const View& prepared, const ops::LinearState& kept,
               const View& y, uint32_t tokens) const {
     ops::scan_inputs(r, shape, state, projected, weights.buffer, kept, prepared, kEpsilon, tokens);
@@ -132,7 +142,7 @@ TEST_F(ScanTest, TextsInPasses) {
 }
 
 TEST_F(ScanTest, RefusedTokensAreComputedAgain) {
-  for (const ops::LinearShape& shape : {kShapes[0], kShapes[1], kShapes[5]}) {
+  for (const ops::LinearShape& shape : {kShapes[0], kShapes[1], kShapes[5], kShapes[6], kShapes[8]}) {
     const std::vector<float> whole = check_text(shape, 75, 128, 0);
     for (const uint32_t refused : {1u, 3u, 7u}) EXPECT_EQ(check_text(shape, 75, 8, refused), whole);
     for (const uint32_t refused : {12u, 16u}) EXPECT_EQ(check_text(shape, 75, 18, refused), whole);
@@ -147,7 +157,7 @@ TEST_F(ScanTest, SessionsOfABatch) {
   constexpr Member kMembers[] = {{0, 1, 3}, {64, 2, 0}, {301, 4, 4}, {1, 3, 1}, {400, 1, 2}};  // the last one is full
   constexpr uint32_t kSlots = 5, kCount = std::size(kMembers);
   const auto device = open_device();
-  for (const ops::LinearShape& shape : {kShapes[1], kShapes[5]})
+  for (const ops::LinearShape& shape : {kShapes[1], kShapes[5], kShapes[8]})
     for (const uint32_t tokens : {1u, 2u, 4u, 8u}) {
       SCOPED_TRACE(text_of(shape) + " " + std::to_string(tokens));
       const auto run = [&](bool together) {
