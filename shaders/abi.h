@@ -124,7 +124,7 @@ using uint = uint32_t;
 #define FORMAT_F16 0
 #define FORMAT_Q8 1
 #define FORMAT_Q4 2
-#define FORMAT_Q6 3  // from here on layers' matrices only
+#define FORMAT_Q6 3  // from here on native, for layers' matrices only (lib/tiles.glsl compares numbers)
 #define FORMAT_Q5K 4
 #define FORMAT_Q4K 5
 #define FORMAT_Q4_0 6
@@ -132,7 +132,7 @@ using uint = uint32_t;
 #define FORMAT_Q5_1 8
 #define FORMAT_MXFP4 9
 #define FORMAT_IQ4_NL 10
-#define FORMAT_Q3K 11  // from here on super-blocks
+#define FORMAT_Q3K 11  // from here on super-blocks (lib/tiles.glsl compares numbers)
 #define FORMAT_IQ4_XS 12
 #define FORMAT_IQ3_XXS 13
 #define FORMAT_IQ3_S 14

@@ -122,7 +122,8 @@ int main(int argc, char** argv) {
   app.add_flag("--list", list, "Compile nothing");
   app.add_option("--dispatches", context, "Print the dispatches of a token in a session of so many tokens");
   app.add_option("--caps", caps, "For --dispatches: JSON of the device that the plan is made for");
-  app.add_option("--format", format_name, "For --dispatches: of the model's matrices: f16, q8, q6, q5k, q4k or q4");
+  app.add_option("--format", format_name,
+                 "For --dispatches: the number format of the model's matrices: f16, q8, q4k, ...");
   CLI11_PARSE(app, argc, argv);
   try {
     if (context > 0) return print_dispatches(settings, caps, format_name, folders.front(), context), 0;

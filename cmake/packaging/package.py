@@ -52,8 +52,7 @@ class Packages:
     def compile(self):
         """The release build that all packages but the wheel are made of."""
         say(f"Building in {self.build}")
-        options = {**OPTIONS, "CMAKE_BUILD_TYPE": "Release", "WEFT_APPS": "ON", "WEFT_TESTS": "OFF", "WEFT_JAVA": "ON" if self.java else "OFF",
-                   "CMAKE_INSTALL_PREFIX": "/usr/local"}  # all that a wheel's build has changed
+        options = {**OPTIONS, "CMAKE_BUILD_TYPE": "Release", "WEFT_TESTS": "OFF", "WEFT_JAVA": "ON" if self.java else "OFF"}
         call("cmake", "-S", ROOT, "-B", self.build, "-G", "Ninja", "-USKBUILD*", *(f"-D{name}={value}" for name, value in options.items()))
         targets = ["weft", "weft_convert_library", "weft_static", "weft_program", "weft-microbench"]
         call("ninja", "-C", self.build, *targets, *(["weft_java", "weft_jni"] if self.java else []))
@@ -93,7 +92,6 @@ class Packages:
         if not (tools / "bin/auditwheel").exists():
             venv.create(tools, with_pip=True)
             call(tools / "bin/pip", "install", "--quiet", *TOOLS)
-        (self.build / ".skbuild-info.json").unlink(missing_ok=True)  # of an earlier wheel: it would have the build begin anew
         settings = [f"--config-settings=cmake.define.{name}={value}" for name, value in OPTIONS.items()]
         call(tools / "bin/pip", "wheel", "--no-deps", "--wheel-dir", folder, *settings, f"--config-settings=build-dir={self.build}",
              ROOT / "runtime/bindings/python")

@@ -251,7 +251,7 @@ void add_window_keys(JsonValue& keys, const std::string& p, const Config& c) {
 }
 
 // Layers without attention have no key/value heads.
-void add_convolution_keys(JsonValue& keys, const std::string& p, const Config& c) {
+void add_kv_heads_keys(JsonValue& keys, const std::string& p, const Config& c) {
   if (!c.has_mixer<ShortConvConfig>() && !c.has_mixer<Mamba2Config>()) return;
   JsonValue heads = JsonValue::array();
   for (const LayerConfig& layer : c.layer_configs) {
@@ -368,7 +368,7 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
   if (c.layer_kind.positions == Positions::rotary) add_rope_keys(keys, p, c);
   add_picture_keys(keys, p, c);
   add_window_keys(keys, p, c);
-  add_convolution_keys(keys, p, c);
+  add_kv_heads_keys(keys, p, c);
   add_linear_keys(keys, p, c);
   add_layer_keys(keys, p, c);
   return keys;

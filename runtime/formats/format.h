@@ -1,6 +1,6 @@
 // The formats of numbers on the device. Each has a file of this folder: what it is called, which types of files become
-// it, and how a row becomes words of a tile. A native format also has a file of shaders/formats/. The layouts
-// are described in shaders/abi.h.
+// it, and how a row becomes words of a tile. Functions of
+// native formats are in shaders/formats/, where like ones share a file. The layouts are described in shaders/abi.h.
 #pragma once
 
 #include <cstddef>
@@ -40,10 +40,10 @@ inline constexpr Format kNativeFormats[] = {Format::q6,     Format::q5k,     For
                                             Format::q5_0,   Format::q4_0,    Format::mxfp4, Format::iq4_nl,
                                             Format::iq4_xs, Format::iq3_xxs, Format::iq3_s, Format::q3k,
                                             Format::iq2,    Format::iq1,     Format::q2k};
-inline constexpr Format kAllFormats[] = {Format::f16,    Format::q8,     Format::q6,      Format::q5_1,  Format::q5_0,
-                                         Format::q5k,    Format::q4k,    Format::q4,      Format::q4_0,  Format::mxfp4,
-                                         Format::iq4_nl, Format::iq4_xs, Format::iq3_xxs, Format::iq3_s, Format::q3k,
-                                         Format::iq2,    Format::iq1,    Format::q2k};  // finest first
+inline constexpr Format kAllFormats[] = {
+    Format::f16, Format::q8,   Format::q6,    Format::q5_1,   Format::q5_0,   Format::q5k,     Format::q4k,
+    Format::q4,  Format::q4_0, Format::mxfp4, Format::iq4_nl, Format::iq4_xs, Format::iq3_xxs, Format::iq3_s,
+    Format::q3k, Format::iq2,  Format::iq1,   Format::q2k};  // finest first: common_format takes the last that fits
 
 // A format's row of the registry.
 struct NumberFormat {

@@ -94,10 +94,10 @@ struct Family {
   bool norms_lack_one = false;      // Hugging Face: the norms' weights are about 0, 1 is added
   bool query_growth = false;        // queries grow with their position, if the file says so (ops::QueryGrowth)
   bool multipliers = false;         // of the embedding, the scores, what a branch adds, and the logits: Granite
-  bool mamba2 = false;              // the same with a Mamba-2
   bool gated_delta = false;         // layers that the file names have a Gated DeltaNet in place of attention
   bool gemma4 = false;              // with `gemma`: what Gemma 4 has beyond Gemma 3 (config_gemma4.h)
   bool short_conv = false;          // layers that the file names have a short convolution in place of attention
+  bool mamba2 = false;              // layers that the file names have a Mamba-2 in place of attention
   bool raw_gates = false;           // GGUF: weights of the chosen experts are not normalised, if the file says nothing
   bool experts = false;             // layers may have experts in place of a feed-forward
   const Family* encoder = nullptr;  // of an encoder-decoder, whose decoder this describes: its other half. Static

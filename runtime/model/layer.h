@@ -1,19 +1,23 @@
 // A model is a list of layers: x += mixer(norm(x)), then x += mlp(norm(x)).
 //
 // A mixer is a file in mixers/: what its configuration is, which tensors it has, how it is recorded, and what it keeps
-// of a session's context, its state. An mlp is a file in mlps/. A new one of either is its file and its name here.
+// of a session's context, its state. An mlp is a file in mlps/. A new one is its file, its name here, and a reader of
+// its configuration (config_mixers.cpp). A mixer's last product is called `out`; its configuration says
+// `using Mixer = ...`.
 //
-// Nothing outside mixers/ knows which state a layer has. A state answers these questions:
+// Outside mixers/, only what is for one kind of state alone knows which one a layer has: trees of guesses, the scan of
+// linear attention, times of words. A state answers these questions:
 //   how large is it?              the bytes of `arrays`
+//   how much scratch?             `scratch_bytes`, which all layers share
 //   can it go back to n tokens?   `holds`: false if what the next token needs was overwritten, `written` - 1 being the
 //                                 highest position ever written. A cache of keys can go back anywhere, a recurrent
 //                                 state nowhere but a few tokens: `kRecurrent`; there are checkpoints of it
 //                                 (kept_context.h)
-//   which bytes are the first n tokens'?  `parts`: to copy them to another session, to save and to load them. A copy
-//   can
-//                                 go on from the numbers of tokens in `copied` of n, and from no other
-//   which drafted tokens stay?    all are written, and those that are refused written again: a state that overwrites
-//                                 older positions has room for kMostTakenBack more
+//   which bytes are the first n tokens'?
+//                                 `parts`: to copy them to another session, to save and to load them. A copy of n
+//                                 tokens can go on from the numbers of tokens in `copied(n)` only
+//   which drafted tokens stay?    all are written, and those that are refused written again: a recurrent state has room
+//                                 for kMostTakenBack more, attention with a window for a whole pass
 //   what does a token read?       `bytes_read`
 #pragma once
 

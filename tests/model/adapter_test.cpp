@@ -60,7 +60,8 @@ TEST_P(AdapterTest, EqualsPeft) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, AdapterTest, testing::Values("llama3", "qwen3", "gemma2", "lfm2-tied"),
+INSTANTIATE_TEST_SUITE_P(Models, AdapterTest,
+                         testing::Values("llama3", "qwen3", "gemma2", "lfm2-tied", "granite-hybrid"),
                          [](const auto& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '-', '_');

@@ -27,6 +27,7 @@ ADAPTERS = {
     "qwen3": ("Qwen3ForCausalLM", "qwen3", 70, ["q_proj", "v_proj", "down_proj"]),
     "gemma2": ("Gemma2ForCausalLM", "gemma2", 3, ["k_proj", "o_proj", "up_proj"]),
     "lfm2-tied": ("Lfm2ForCausalLM", "lfm2", 5, ["in_proj", "out_proj", "q_proj", "w1", "w2"]),
+    "granite-hybrid": ("GraniteMoeHybridForCausalLM", "granitehybrid", 4, ["in_proj", "out_proj", "q_proj"]),
 }
 
 

@@ -32,7 +32,8 @@ struct MatrixState {
     slot.bytes = own;
     return {slot, kept.rows};
   }
-  // The one matrix serves those who go on after the last token, and those who compute that token once more.
+  // A copy has the matrix of the start of the window that token n - 1 is in: it can go on from any place in that
+  // window, but not from the window's end.
   static CopiedRange copied(uint64_t tokens) {
     if (tokens == 0) return {0, 0};
     const uint64_t first = (tokens - 1) / ops::kScanWindow * ops::kScanWindow;
