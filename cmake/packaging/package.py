@@ -93,6 +93,7 @@ class Packages:
         if not (tools / "bin/auditwheel").exists():
             venv.create(tools, with_pip=True)
             call(tools / "bin/pip", "install", "--quiet", *TOOLS)
+        (self.build / ".skbuild-info.json").unlink(missing_ok=True)  # of an earlier wheel: it would have the build begin anew
         settings = [f"--config-settings=cmake.define.{name}={value}" for name, value in OPTIONS.items()]
         call(tools / "bin/pip", "wheel", "--no-deps", "--wheel-dir", folder, *settings, f"--config-settings=build-dir={self.build}",
              ROOT / "runtime/bindings/python")

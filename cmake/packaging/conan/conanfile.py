@@ -1,6 +1,7 @@
 """The library, of the checkout that this recipe lies in: conan create CHECKOUT/cmake/packaging/conan"""
 import os
 import re
+import shutil
 
 from conan import ConanFile
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
@@ -8,7 +9,7 @@ from conan.tools.files import copy, load
 from conan.tools.gnu import PkgConfigDeps
 
 ROOT = os.path.join("..", "..", "..")
-SOURCES = ["CMakeLists.txt", "LICENSE", "cmake/*", "runtime/*", "shaders/*", "apps/pocket/pocket.*"]
+SOURCES = {".": ["CMakeLists.txt", "LICENSE"], "cmake": ["*"], "runtime": ["*"], "shaders": ["*"], "apps/pocket": ["pocket.*"]}
 
 
 class Weft(ConanFile):
@@ -25,8 +26,13 @@ class Weft(ConanFile):
         self.version = re.search(r"project\(Weft VERSION ([\d.]+)", load(self, os.path.join(self.recipe_folder, ROOT, "CMakeLists.txt")))[1]
 
     def export_sources(self):
-        for pattern in SOURCES:
-            copy(self, pattern, os.path.join(self.recipe_folder, ROOT), self.export_sources_folder, excludes=["*/__pycache__/*", "*/build/*"])
+        for folder, patterns in SOURCES.items():  # each by itself: a copy from the checkout would walk through its builds
+            source, destination = os.path.join(self.recipe_folder, ROOT, folder), os.path.join(self.export_sources_folder, folder)
+            for pattern in patterns:
+                if folder == ".":
+                    shutil.copy(os.path.join(source, pattern), destination)
+                else:
+                    copy(self, pattern, source, destination, excludes="*/__pycache__/*")
 
     def layout(self):
         cmake_layout(self)
@@ -34,7 +40,7 @@ class Weft(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables.update(WEFT_APPS="OFF", WEFT_TESTS="OFF")
-        stb = self.dependencies.get("stb")
+        stb = next((found for need, found in self.dependencies.items() if need.ref.name == "stb"), None)
         if stb and stb.package_folder:  # Weft includes <stb/stb_image.h>, as Debian has it
             folder = os.path.join(self.generators_folder, "include")
             copy(self, "stb_image*.h", os.path.join(stb.package_folder, "include"), os.path.join(folder, "stb"))
