@@ -174,6 +174,9 @@ class Errors(unittest.TestCase):
 
     def test_wrong_sentences(self):
         """Messages that once misled a new user."""
+        err = weft("generate", "hello", expect=2)[1]
+        self.assertIn("weft generate takes no argument hello\nhint: --prompt TEXT gives it a text.", err)
+        self.assertIn("there is no subcommand biuld", weft("vocab", "biuld", expect=2)[1])
         _, err = weft("fill", "-m", plain(), "the [MASK] sat", expect=2)
         self.assertIn("weft: --model: this model guesses no masked words\nhint: use a model such as BERT", err)
         text = FOLDER / "one part.txt"

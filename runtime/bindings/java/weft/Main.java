@@ -1,7 +1,7 @@
 package weft;
 
 import java.util.Arrays;
-import java.util.List;
+import java.util.Collections;
 
 /** `java -jar weft-VERSION.jar [-m MODEL] MESSAGE ...` prints the answer to one message: a check of an installation. */
 final class Main {
@@ -16,7 +16,7 @@ final class Main {
       System.exit(2);
     }
     try (Model loaded = Weft.load(model, new ModelOptions()); Session session = loaded.session(new SessionOptions())) {
-      session.generate(List.of(Message.user(message)), new GenerateOptions(), (id, text) -> {
+      session.generate(Collections.singletonList(Message.user(message)), new GenerateOptions(), (id, text) -> {
         System.out.print(text);
         System.out.flush();
         return true;
