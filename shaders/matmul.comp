@@ -19,6 +19,9 @@
 #ifdef WEFT_INT8
 #define WEFT_SUBGROUP
 #endif
+#ifndef WEFT_SUBGROUP
+#define WEFT_EXACT_ID 15
+#endif
 #include "lib/rows.glsl"
 #ifdef WEFT_INT8
 #include "lib/rows_int8.glsl"

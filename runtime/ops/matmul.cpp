@@ -90,14 +90,6 @@ void multiply_tiles(Recorder& recorder, const Matrix& weights, const View& state
   }
 }
 
-// Blocks that a lane loads before it multiplies the first: two for a single token, so that enough bytes are on their
-// way (apps/bench/roofline.py). Lanes with more tokens or f16 weights, and those of devices with few registers, hold
-// enough already.
-uint32_t blocks_at_once(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
-  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || weights.has(Format::f16);
-  return few ? 1 : 2;
-}
-
 // Words of a token's inputs that a workgroup brings to shared memory. For q4 it was no faster on an H100.
 uint32_t staged_words(const Plan& plan, const Matrix& weights, const RowsVariant& variant) {
   const bool q8 = weights.format == Format::q8 && weights.first_rows == 0;
@@ -170,7 +162,8 @@ void multiply(Recorder& recorder, const Matrix& weights, const View& state, cons
                                                  .step = blocks_at_once(plan, weights, variant),
                                                  .staged = staged_words(plan, weights, variant),
                                                  .second_tile = slice.first_rows / TILE_ROWS,
-                                                 .second_format = slice.second},
+                                                 .second_format = slice.second,
+                                                 .exact_halves = plan.uniform_parts},
                       shaders::Matmul::Bindings{.words = slice.view,
                                                 .inputs = input.x.part(0, x_bytes),
                                                 .state = state,

@@ -37,6 +37,11 @@ uint32_t spread_rows(const Plan& plan, const Matrix& matrix, uint32_t results) {
   return rows;
 }
 
+uint32_t blocks_at_once(const Plan& plan, const Matrix& matrix, const RowsVariant& variant) {
+  const bool few = variant.texel || variant.tokens > 1 || plan.block_tokens < 4 || matrix.has(Format::f16);
+  return few ? 1 : 2;
+}
+
 void RowsVariant::spread(const Plan& plan, const Matrix& matrix, uint32_t results) {
   if (texel) return;
   lane_rows = spread_rows(plan, matrix, results);

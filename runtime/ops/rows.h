@@ -32,6 +32,11 @@ struct RowsVariant {
 // multiple of that.
 RowsVariant rows_variant(const Plan& plan, const Matrix& matrix, uint32_t tokens);
 
+// Blocks that a lane loads before it multiplies the first: two for a single token, so that enough bytes are on their
+// way (apps/bench/roofline.py). Lanes with more tokens or f16 weights, and those of devices with few registers, hold
+// enough already.
+uint32_t blocks_at_once(const Plan& plan, const Matrix& matrix, const RowsVariant& variant);
+
 // RowsVariant::lane_rows of a layer's product.
 uint32_t spread_rows(const Plan& plan, const Matrix& matrix, uint32_t results);
 uint32_t rows_per_group(const Plan& plan);  // of a workgroup of project_rows, estimate and refine

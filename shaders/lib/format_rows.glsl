@@ -26,13 +26,24 @@ uvec4 block_scales(uvec4 scales, uint notes, uint block) {
 }
 #else
 const uint SUPER_TURN = 2;
+// block: even. The scales of four bits and more are moved to the place of blocks 0 and 1.
 uvec4 super_scales(uint row, uint block) {
-  const uint at = scales_at(row, block);
-  if (NOTED) return uvec4(small_word_at(at * 4 + block % SUPER_BLOCKS / 2), 0, 0, 0);
-  return THREE ? uvec4(half_word_at(at, block % SUPER_BLOCKS / 4), 0, 0) : word_at(at);
+  const uint at = scales_at(row, block), b = block % SUPER_BLOCKS;
+  if (NOTED) return uvec4(small_word_at(at * 4 + b / 2), 0, 0, 0);
+  if (THREE) return uvec4(half_word_at(at, b / 4), 0, 0);
+  const uvec4 notes = word_at(at);
+  return uvec4(notes.xy >> (b * 4), notes.z >> (b * 2), notes.w);
 }
 uvec4 block_scales(uvec4 scales, uint notes, uint block) { return NOTED ? uvec4(scales.x, notes, 0, 0) : scales; }
 #endif
+// The place of a block's scales among those.
+uint scales_block(uint block) { return NOTED || THREE ? block : block % SUPER_TURN; }
+
+// The word of block + s of a row, of words that the turn loads at once. Steps of super-blocks begin at an even block.
+uint step_word(uint block, uint s, uint blocks) {
+  if (SUPER) return block_word(block) + s * LOWER / 4;
+  return block_word(s == 0 ? block : min(block + s, blocks - 1));
+}
 
 // The upper bits of a block.
 uvec2 upper_bits(uint row, uint block) {
@@ -41,8 +52,16 @@ uvec2 upper_bits(uint row, uint block) {
   return UPPER == 1 ? uvec2(small_word_at(at), 0) : half_word_at(at / 4, at % 4 / 2);
 }
 
-// A block of integers from its words.
+// A block of integers from its words. Every second quad of q4k has 16 times its integers, in units of UNIT: that saves a shift.
+#define UNIT(quad) (FORMAT == FORMAT_Q4K && (quad) % 2 == 1 ? 1.0 / 16 : 1.0)
 void unpack_integers(out vec4 weights[8], uvec4 lower, uvec2 upper, uint block) {
+  if (FORMAT == FORMAT_Q4K) {
+    [[unroll]] for (uint e = 0; e < 4; ++e) {
+      weights[e * 2] = unsigned_bytes(lower[e] & 0x0f0f0f0fu);
+      weights[e * 2 + 1] = unsigned_bytes(lower[e] & 0xf0f0f0f0u);
+    }
+    return;
+  }
   [[unroll]] for (uint e = 0; e < 4; ++e) integers_of(weights[e * 2], weights[e * 2 + 1], lower_of(lower, block, e), upper[e * UPPER / 4], e);
 }
 
@@ -106,7 +125,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
       [[unroll]] for (uint s = 0; s < STEP; ++s)
         [[unroll]] for (uint k = 0; k < BLOCK_WORDS; ++k)
           [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
-            words[s][i][k] = word_at(places[i].words + (block_word(s == 0 ? block : min(block + s, blocks - 1)) + k) * GROUP_ROWS);
+            words[s][i][k] = word_at(places[i].words + (step_word(block, s, blocks) + k) * GROUP_ROWS);
       uvec2 upper[STEP][ROW_TILES];
       if (SUPER)
         [[unroll]] for (uint s = 0; s < STEP; ++s)
@@ -126,13 +145,14 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
             if (SUPER) {
               unpack_integers(weights[i], words[s][i][0], upper[s][i], block + s);
               const uvec4 own = block_scales(scales_of_super[i], notes, block + s);
+              const uint b = STEP == SUPER_TURN && !NOTED && !THREE ? s : scales_block(block + s);
               if (MINIMA) {
-                const vec2 line = line_of(own, block + s, 0), second = SCALES == 2 ? line_of(own, block + s, 1) : line;
+                const vec2 line = line_of(own, b, 0), second = SCALES == 2 ? line_of(own, b, 1) : line;
                 [[unroll]] for (uint j = 0; j < 8; ++j)
-                  weights[i][j] = j < 4 ? line.x * weights[i][j] + line.y : second.x * weights[i][j] + second.y;
+                  weights[i][j] = j < 4 ? UNIT(j) * line.x * weights[i][j] + line.y : UNIT(j) * second.x * weights[i][j] + second.y;
                 first_scale[i] = scale[i] = 1;
               } else {
-                const vec2 halves = halves_of_super(own, block + s);
+                const vec2 halves = halves_of_super(own, b);
                 first_scale[i] = halves.x;
                 scale[i] = halves.y;
               }

@@ -77,7 +77,7 @@ void rounded_rows_dot(out float sums[SUMS], uint cols, uint rows, uint in_stride
         vec2 lines[ROW_TILES];  // scales and minima
         [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
           if (!FIFTH) upper[i] = SUPER ? upper_bits(places[i].words, block) : uvec2(0);
-          lines[i] = MINIMA ? line_of(scales[i], block, 0) : vec2(SUPER ? halves_of_super(scales[i], block).x : scale_of_pair(scales[i].x, block), 0);
+          lines[i] = MINIMA ? line_of(scales[i], SUPER ? scales_block(block) : block, 0) : vec2(SUPER ? halves_of_super(scales[i], scales_block(block)).x : scale_of_pair(scales[i].x, block), 0);
         }
         [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
           const uint at = t * CHUNK + block - chunk;

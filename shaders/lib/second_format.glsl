@@ -35,7 +35,10 @@
 #define places_of second_places_of
 #define super_scales second_super_scales
 #define block_scales second_block_scales
+#define scales_block second_scales_block
+#define step_word second_step_word
 #define upper_bits second_upper_bits
+#undef UNIT
 #define unpack_integers second_unpack_integers
 #define rows_dot second_rows_dot
 #define load_weights second_load_weights
@@ -85,6 +88,8 @@
 #undef places_of
 #undef super_scales
 #undef block_scales
+#undef scales_block
+#undef step_word
 #undef upper_bits
 #undef unpack_integers
 #undef rows_dot
