@@ -20,7 +20,9 @@ layout(push_constant) uniform Push { GatherPush p; };
 uvec4 word_at(uint i) { return words[i]; }
 uint small_word_at(uint i) { return small_words[i]; }
 #include "lib/planes.glsl"
+#include "lib/formats.glsl"
 #include "lib/tiles.glsl"
+#include "lib/super_blocks.glsl"
 
 // Elements 4j .. 4j + 3 of a block of whole values.
 vec4 quad_of_values(uint tile, uint row, uint block, uint j, uint blocks) {
@@ -37,6 +39,30 @@ vec4 quad_of_values(uint tile, uint row, uint block, uint j, uint blocks) {
   const uint pair = small_word_at(scales + IN_TILE(row, block, blocks));
   const uint nibbles = word_at(at + block * GROUP_ROWS)[j / 2] >> (16 * (j % 2));
   return scale_of(pair) * vec4((uvec4(nibbles) >> uvec4(0, 4, 8, 12)) & 15u) + scale_of(pair >> 16);
+}
+
+// The same of a native format, with the bits that the file's type gives.
+vec4 native_quad(uint tile, uint row, uint block, uint j, uint blocks) {
+  const uint base = tile * tile_words(blocks), at = base / 4 + IN_TILE(row, 0, row_words(blocks)), eight = j / 2;
+  uint upper = 0, notes = 0;
+  if (SUPER && UPPER > 0) upper = small_word_at(upper_word(at, block, eight));
+  if (FIFTH) upper = small_word_at(base + words_before_fifth(blocks) + IN_TILE(row, block, blocks));
+  if (NOTED) notes = small_word_at(base + words_before_notes(blocks) + IN_TILE(row, block / RUN, (blocks + RUN - 1) / RUN));
+  vec4 low, high;
+  integers_of(low, high, lower_of(word_at(at + block_word(block) * GROUP_ROWS), block, eight), upper, eight);
+  const vec4 integers = j % 2 == 0 ? low : high;
+  uvec4 scale_words = uvec4(notes);
+  if (SUPER) {
+    scale_words = word_at(scales_at(at, block));
+    if (NOTED) scale_words = uvec4(scale_words[block % SUPER_BLOCKS / 2], notes, 0, 0);
+    if (THREE && block % SUPER_BLOCKS / 4 == 1) scale_words = scale_words.zwzw;
+  }
+  if (MINIMA) {
+    const vec2 line = line_of(scale_words, block, j / 4);
+    precise const vec4 values = line.x * integers + line.y;
+    return values;
+  }
+  return (SUPER ? halves_of_super(scale_words, block)[j / 4] : scale_of_pair(notes, block)) * integers;
 }
 
 // The same of a block of planes; block 0 has the leading columns.
@@ -68,7 +94,13 @@ void main() {
   const uint blocks = (p.cols + BLOCK - 1) / BLOCK, row = id % TILE_ROWS, tile = (id - p.row_base) / TILE_ROWS;
   const uint quad_index = gl_GlobalInvocationID.x, block = quad_index / 8;
   if (block >= blocks) return;
-  const vec4 quad = LAYOUT == TABLE_VALUES ? quad_of_values(tile, row, block, quad_index % 8, blocks) : quad_of_planes(tile, row, block, quad_index % 8, blocks);
+  vec4 quad;
+  if (LAYOUT != TABLE_VALUES)
+    quad = quad_of_planes(tile, row, block, quad_index % 8, blocks);
+  else if (PACKED)
+    quad = native_quad(tile, row, block, quad_index % 8, blocks);
+  else
+    quad = quad_of_values(tile, row, block, quad_index % 8, blocks);
   const uint cols = LAYOUT == TABLE_VALUES ? p.cols : blocks * BLOCK;
   for (uint e = 0; e < 4; ++e) {
     if (quad_index * 4 + e >= cols) continue;

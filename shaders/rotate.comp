@@ -1,7 +1,7 @@
 // Hidden states into the basis of a vocabulary table, or rows of it back (ops/basis.h): columns scaled and in another order, all but the leading
 // ones turned by rounds of signs and Hadamard matrices. It may do an RMSNorm of the states first (norm.comp), and begin one of the rows that come
 // back, as matmul.comp does: a dispatch and its barrier cost more.
-// Optional: state weight normed
+// Optional: basis state weight normed
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -12,6 +12,8 @@ layout(constant_id = 1) const uint BACK = 0;  // 1: rows come back from the basi
 // 1: what goes there is the states' norm, which is written to `normed`, too; what comes back is written as rows of a norm that is begun, too.
 layout(constant_id = 2) const uint NORM = 0;
 layout(constant_id = 3) const uint TURNS = 1;  // 0: of plain rows a norm is begun, to the bit as if they had come back
+// 1: the table has no basis. Columns keep their order and their scale; TURNS is 0 then.
+layout(constant_id = 5) const uint PLAIN = 0;
 // Stored columns, if a row and the signs of all rounds fit in shared memory; 0: a row is turned where it lies.
 layout(constant_id = 4) const uint SHARED_COLS = 0;
 
@@ -86,7 +88,8 @@ void turn(uint row, uint round) {
   wait_for_row();
 }
 
-float scale_of(uint column) { return uintBitsToFloat(basis[BASIS_SCALES(p.cols) + column]); }
+uint column_of(uint i) { return PLAIN != 0 ? i : basis[i]; }
+float scale_of(uint i) { return PLAIN != 0 ? 1 : uintBitsToFloat(basis[BASIS_SCALES(p.cols) + i]); }
 
 // Grid: a workgroup a row.
 void main() {
@@ -99,7 +102,7 @@ void main() {
       for (uint i = gl_LocalInvocationID.x; i < p.width; i += THREADS) squares += plain[from + i] * plain[from + i];
     const float factor = NORM != 0 ? inversesqrt(workgroup_sum(squares) / float(p.width) + p.epsilon) : 1;
     for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
-      const uint column = basis[i];
+      const uint column = column_of(i);
       float value = column < p.width ? plain[from + column] : 0;
       if (NORM != 0 && column < p.width) {
         value = value * factor * weight[column];
@@ -123,7 +126,7 @@ void main() {
   float squares = 0;
   const uint begun_row = gl_WorkGroupID.x * p.begun_stride;
   for (uint i = gl_LocalInvocationID.x; i < p.cols; i += THREADS) {
-    const uint column = basis[i];
+    const uint column = column_of(i);
     if (column < p.width) {
       const float value = TURNS != 0 ? turned_at(row, i) * scale_of(i) : plain[row + column];
       if (TURNS != 0) plain[row + column] = value;

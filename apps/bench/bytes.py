@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Bytes of weights that a token reads, Weft's and llama.cpp's, for models quantised by llama.cpp: a table in Markdown.
 
-bytes.py                   computes them from the models' shapes, llama.cpp's rules of quantisation and Weft's layout (shaders/abi.h)
+bytes.py [--native]        computes them from the models' shapes, llama.cpp's rules of quantisation and Weft's layout (shaders/abi.h)
 bytes.py --check FILE ...  FILE: what `weft inspect --json` prints; exits with 1 if the bytes by its shapes and types are off by more than 0.2%
 
-The rules are those of llama_tensor_get_type in llama.cpp's src/llama-quant.cpp, without an importance matrix. Standard library only.
+--native: the vocabulary table is as the file has it (`--vocab-type native`), not in its basis. The rules are those of llama_tensor_get_type in
+llama.cpp's src/llama-quant.cpp, without an importance matrix. Standard library only.
 """
 import argparse
 import dataclasses
@@ -126,9 +127,9 @@ def table_bytes(rows, cols):
     return -(-rows // TILE) * TILE * (words * 16 + pairs * 4)
 
 
-def weft_bytes(matrices):
+def weft_bytes(matrices, native):
     *layers, table = matrices
-    return sum(map(matrix_bytes, layers)) + table_bytes(*table[0][:2])
+    return sum(map(matrix_bytes, layers)) + (matrix_bytes(table) if native else table_bytes(*table[0][:2]))
 
 
 def layers_of(said):
@@ -143,31 +144,32 @@ def layers_of(said):
     return {layer: list(matrices.values()) for layer, matrices in layers.items()}
 
 
-def check(path):
+def check(path, native):
     """Whether the bytes of a file's tensors, by the rules above, are those that `weft inspect` says."""
     said = json.loads(pathlib.Path(path).read_text())
     table = next(tensor for tensor in said["tensors"] if tensor["name"] == "token_embd.weight")
     matrices = [matrix for layer in layers_of(said).values() for matrix in layer]
-    computed, real = weft_bytes([*matrices, [(*table["shape"], table["file_type"])]]), said["bytes_per_token"]
+    computed, real = weft_bytes([*matrices, [(*table["shape"], table["file_type"])]], native), said["bytes_per_token"]
     print(f"{path}: {computed / 1e6:.1f} MB by shapes and types, {real / 1e6:.1f} MB by weft inspect ({computed / real - 1:+.2%})")
     return abs(computed / real - 1) <= 0.002
 
 
-def cell(model, wanted):
+def cell(model, wanted, native):
     matrices = list(tensors(model, wanted))
-    ours = weft_bytes(matrices)
+    ours = weft_bytes(matrices, native)
     return f"{ours / sum(file_bytes(*part) for matrix in matrices for part in matrix):.2f}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--native", action="store_true")
     parser.add_argument("--check", nargs="+", metavar="FILE")
     args = parser.parse_args()
     if args.check:
-        sys.exit(0 if all([check(path) for path in args.check]) else 1)
+        sys.exit(0 if all([check(path, args.native) for path in args.check]) else 1)
     print("| Weft / llama.cpp | " + " | ".join(TYPES) + " |\n|" + "---|" * (len(TYPES) + 1))
     for model in MODELS:
-        print(f"| {model.name} | " + " | ".join(cell(model, wanted) for wanted in TYPES) + " |")
+        print(f"| {model.name} | " + " | ".join(cell(model, wanted, args.native) for wanted in TYPES) + " |")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ weft_type parse_type(const std::string& type) {
   if (type == "f16") return WEFT_TYPE_F16;
   if (type == "q8") return WEFT_TYPE_Q8;
   if (type == "q4") return WEFT_TYPE_Q4;
-  return WEFT_TYPE_FILE;
+  return type == "native" ? WEFT_TYPE_NATIVE : WEFT_TYPE_FILE;
 }
 
 weft_policy parse_policy(const std::string& policy) {
@@ -53,9 +53,10 @@ weft_session_options session_options(const ModelArgs& args, std::uint32_t contex
   return api::session_options(context, parse_type(keys), parse_policy(args.policy), parse_type(values));
 }
 
-CLI::Validator type_name() {
-  const auto validate = [](const std::string& text) -> std::string {
-    return text == "f16" || text == "q8" || text == "q4" ? "" : "must be f16, q8 or q4, not \"" + text + "\"";
+CLI::Validator type_name(bool native) {
+  const auto validate = [native](const std::string& text) -> std::string {
+    if (text == "f16" || text == "q8" || text == "q4" || (native && text == "native")) return "";
+    return std::string("must be f16, q8") + (native ? ", q4 or native" : " or q4") + ", not \"" + text + "\"";
   };
   return CLI::Validator(validate, "", "type");
 }
@@ -140,9 +141,11 @@ void add_model_options(CLI::App* command, ModelArgs& args) {
                    "type of the matrices on the device (default: for each matrix the type closest to the file's)")
       ->type_name("f16|q8|q4")
       ->check(type_name());
-  command->add_option("--vocab-type", args.vocab_type, "of the vocabulary table (default: as --type)")
-      ->type_name("f16|q8|q4")
-      ->check(type_name());
+  command
+      ->add_option("--vocab-type", args.vocab_type,
+                   "of the vocabulary table (default: as --type); native: the file's own bits, for --head full alone")
+      ->type_name("f16|q8|q4|native")
+      ->check(type_name(true));
   command
       ->add_option("--tie", args.tie,
                    "auto: two vocabulary tables of a file that differ only by the rounding of their types become one;\n"

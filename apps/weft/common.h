@@ -39,8 +39,8 @@ void print_error(std::string_view place, std::string_view sentence, std::string_
 CLI::Validator whole(std::uint64_t least, std::uint64_t most = std::numeric_limits<std::uint32_t>::max());
 CLI::Validator real(double least, double most, bool least_excluded = false);
 
-// "f16", "q8" or "q4", and what the library calls them; "" is WEFT_TYPE_FILE.
-CLI::Validator type_name();
+// "f16", "q8" or "q4", of tables also "native", and what the library calls them; "" is WEFT_TYPE_FILE.
+CLI::Validator type_name(bool native = false);
 weft_type parse_type(const std::string& type);
 weft_policy parse_policy(const std::string& policy);
 
@@ -48,7 +48,7 @@ struct ModelArgs {
   std::string model;                // empty: the installed one
   std::string device;               // empty: $WEFT_DEVICE, else the best
   std::string devices;              // several that share the vocabulary table's rows, with commas between them
-  std::string type, vocab_type;     // "", "f16", "q8" or "q4"
+  std::string type, vocab_type;     // "", "f16", "q8" or "q4"; of tables also "native"
   std::uint32_t ctx = 0;            // tokens; 0: the default
   std::string kv, kv_k, kv_v;       // "", "f16", "q8" or "q4": of cached keys and values, of keys, of values
   std::string policy;               // "", "throughput" or "polite"

@@ -71,7 +71,11 @@ void weft_string_free(char* text) { std::free(text); }
 DeviceFormats capi::formats_of(const weft_model_options& options) {
   DeviceFormats formats;
   if (options.type != WEFT_TYPE_FILE) formats = format_of(options.type, "type");
-  if (options.vocab_type != WEFT_TYPE_FILE) formats.tables = format_of(options.vocab_type, "vocab_type");
+  formats.native_table = options.vocab_type == WEFT_TYPE_NATIVE;
+  if (formats.native_table)
+    formats.tables.reset();
+  else if (options.vocab_type != WEFT_TYPE_FILE)
+    formats.tables = format_of(options.vocab_type, "vocab_type");
   require(options.tie == WEFT_TIE_AUTO || options.tie == WEFT_TIE_NEVER, "tie", "it is no weft_tie");
   formats.tie = options.tie == WEFT_TIE_AUTO;
   return formats;
@@ -173,7 +177,8 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
     if (options.progress && options.progress(options.user, std::clamp(done, 0.0f, 1.0f)) != 0)
       throw Error(Code::cancelled, "loading was given up", place);
   };
-  const auto states_path = config.can_measure_states() ? statistics_path(config.fingerprint) : std::nullopt;
+  const bool measured = config.can_measure_states() && !from.formats.native_table;
+  const auto states_path = measured ? statistics_path(config.fingerprint) : std::nullopt;
   const auto states = states_path ? read_statistics(*states_path, config.width) : std::nullopt;
   std::vector<uint32_t> text;
   if (states)

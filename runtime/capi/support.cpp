@@ -117,6 +117,7 @@ Format format_of(weft_type type, const char* argument) {
     case WEFT_TYPE_Q4:
       return Format::q4;
     case WEFT_TYPE_FILE:
+    case WEFT_TYPE_NATIVE:
       break;
   }
   throw Error(Code::invalid_argument, "it is " + std::to_string(type) + ", no type of numbers", argument,

@@ -154,10 +154,10 @@ struct Head : Network {
   static View exact_count(const Pass& one) {
     return View(one.step.state).part(offsetof(abi::StepState, head) + offsetof(abi::HeadState, exact_count), 4);
   }
-  // True if the projection can do the greedy argmax itself: full head, no bias, no log-probabilities.
+  // True if the projection can do the greedy argmax itself: full head, no bias, no mask, no log-probabilities.
   bool projection_picks(std::span<const Tail> tails) const {
     return !w.logit_bias && !w.softmaxes && std::ranges::all_of(tails, [](const Tail& tail) {
-      return tail.kind == Tail::Kind::greedy && !tail.partial && !tail.logprobs;
+      return tail.kind == Tail::Kind::greedy && !tail.partial && !tail.mask && !tail.logprobs;
     });
   }
 

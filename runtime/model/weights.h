@@ -80,6 +80,7 @@ struct DeviceFormats {
   DeviceFormats(std::optional<Format> all) : matrices(all), tables(all) {}
 
   std::optional<Format> matrices, tables;
+  bool native_table = false;  // the table that is projected on keeps the file's bits, if `tables` has no format for it
   bool tie = true;
   std::shared_ptr<const StateStatistics> states;  // for the table that is projected on; nullptr: unknown
   std::vector<uint32_t> rows;                     // the only ones that tables have, in this order; none: all

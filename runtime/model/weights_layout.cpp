@@ -16,14 +16,17 @@ Format format_of(std::optional<Format> wanted, std::span<const TensorView* const
   return halves ? Format::f16 : Format::q8;
 }
 
-Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected) {
-  if (wanted) return *wanted;
-  const Format own = info(closest_format(table.dtype)).rounded;
-  return projected && own == Format::q4 ? Format::q8 : own;
+Format table_format(const DeviceFormats& wanted, const TensorView& table, bool projected) {
+  if (wanted.tables) return *wanted.tables;
+  const Format own = closest_format(table.dtype), rounded = info(own).rounded;
+  if (!projected || is_plain(wanted)) return own;
+  return rounded == Format::q4 ? Format::q8 : rounded;
 }
 
+bool is_plain(const DeviceFormats& wanted) { return wanted.native_table && !wanted.tables; }
+
 Format layer_input_format(std::optional<Format> wanted, const TensorView& table) {
-  const Format own = info(closest_format(table.dtype)).rounded;
+  const Format own = closest_format(table.dtype);
   return wanted ? *wanted : own == Format::f16 ? Format::q8 : own;
 }
 
@@ -78,11 +81,11 @@ uint64_t set_offsets(const Pieces& pieces, const Parts::Sources& sources, std::o
 
 Matrix table_matrix(const TensorView& table, const VocabularyTables& vocabulary, const DeviceFormats& wanted) {
   const bool projected = &table == vocabulary.projected();
-  return {table_format(wanted.tables, table, projected),
+  return {table_format(wanted, table, projected),
           static_cast<uint32_t>(table.shape[0]),
           static_cast<uint32_t>(table.shape[1]),
           {},
-          projected ? Layout::planes : Layout::values};
+          projected && !is_plain(wanted) ? Layout::planes : Layout::values};
 }
 
 WeightSizes weight_sizes(const Config& config, Parts& parts, const VocabularyTables& vocabulary,

@@ -11,9 +11,11 @@ namespace weft {
 // no format does, it is f16 if one of them is f16, and q8 otherwise.
 Format format_of(std::optional<Format> wanted, std::span<const TensorView* const> sources);
 
-// Format of a vocabulary table. Output tables are rounded twice, the second time in their basis, so they get at least
-// 8 bits, unless 4 are wanted.
-Format table_format(std::optional<Format> wanted, const TensorView& table, bool projected);
+// Format of a vocabulary table. A table that is only gathered from keeps the file's bits. Output tables are rounded a
+// second time in their basis, so they get at least 8 bits, unless 4 are wanted, or no basis.
+Format table_format(const DeviceFormats& wanted, const TensorView& table, bool projected);
+// True if the table that is projected on has no basis: only the head `full` reads it then.
+bool is_plain(const DeviceFormats& wanted);
 
 // Format of the table of per-layer embeddings. It is the largest part of a model that has one, so that it has 8 bits at
 // most unless 16 are wanted.

@@ -102,8 +102,8 @@ std::shared_ptr<const Basis> WeightsLoader::basis(const TensorView& table) const
 // projected: hidden states are projected on it; else it is only gathered from.
 std::unique_ptr<Table> WeightsLoader::load_table(const TensorView& tensor, const std::string& buffer, bool projected) {
   file_->check_length();
-  const Format format = table_format(wanted_.tables, tensor, projected);
-  const std::shared_ptr<const Basis> basis = projected ? this->basis(tensor) : nullptr;
+  const Format format = table_format(wanted_, tensor, projected);
+  const std::shared_ptr<const Basis> basis = projected && !is_plain(wanted_) ? this->basis(tensor) : nullptr;
   if (!wanted_.rows.empty()) return load_rows(tensor, format, basis, buffer);
   Rounding rounding;
   std::unique_ptr<Table> table;

@@ -25,17 +25,18 @@ std::vector<Matrix::Slice> slices_of(const Plan& plan, const Matrix& table, std:
 }
 
 // best: leaves candidates, else logits.
-shaders::Project::Constants constants_of(const Plan& plan, const RowsVariant& variant, bool best) {
+shaders::Project::Constants constants_of(const Plan& plan, const Matrix& table, const RowsVariant& variant, bool best) {
   return {.format = variant.format,
           .tokens = variant.tokens,
           .split = variant.split,
           .row_tiles = variant.row_tiles,
           .fewest_registers = plan.fewest_registers,
-          .best = best};
+          .best = best,
+          .layout = table.layout,
+          .step = blocks_at_once(plan, table, variant)};
 }
 
-const shaders::Project& shader_of(const RowsVariant& variant, const Matrix& table) {
-  require(table.layout == Layout::planes, "project", "the matrix is no vocabulary table");
+const shaders::Project& shader_of(const RowsVariant& variant) {
   return variant.choose(shaders::project, shaders::project_subgroup, shaders::project_texel);
 }
 
@@ -47,13 +48,13 @@ void record(Recorder& recorder, const Matrix& table, const View& x, const View& 
   const uint64_t in_stride = stride_of(table.cols);
   require(tokens % variant.tokens == 0, "project", "the tokens are no whole number of groups");
   require_bytes(x, tokens * in_stride * 4, "project", "x");
-  const shaders::Project& shader = shader_of(variant, table);
+  const shaders::Project& shader = shader_of(variant);
   uint32_t first_group = 0;
   for (const Matrix::Slice& slice : slices_of(plan, table, ranges)) {
     const uint32_t groups = ceil_div(slice.rows, variant.group_rows);
     for (uint32_t first = 0; first < tokens; first += variant.tokens)
       recorder.dispatch(
-          shader, constants_of(plan, variant, best),
+          shader, constants_of(plan, table, variant, best),
           shaders::Project::Bindings{.words = slice.view,
                                      .inputs = x.part(first * in_stride * 4, variant.tokens * in_stride * 4),
                                      .logits = best ? View{} : out,
@@ -81,11 +82,11 @@ void project_if(Recorder& recorder, const Matrix& table, const View& x, const Vi
   const uint32_t in_stride = stride_of(table.cols), out_stride = stride_of(table.rows);
   require_bytes(x, uint64_t{in_stride} * 4, "project", "x");
   require_bytes(logits, uint64_t{table.rows} * 4, "project", "logits");
-  const shaders::Project& shader = shader_of(variant, table);
+  const shaders::Project& shader = shader_of(variant);
   const std::vector<Matrix::Slice> slices = slices_of(plan, table, {&range, 1});
   for (const Matrix::Slice& slice : slices)
     recorder.dispatch_indirect(
-        shader, constants_of(plan, variant, false),
+        shader, constants_of(plan, table, variant, false),
         shaders::Project::Bindings{.words = slice.view, .inputs = x.part(0, uint64_t{in_stride} * 4), .logits = logits},
         abi::ProjectPush{table.cols, slice.rows, slice.row_base, in_stride, out_stride, 0, 0},
         groups.part(&slice == &slices.back() ? sizeof(abi::Indirect) : 0, sizeof(abi::Indirect)));

@@ -24,7 +24,8 @@ bool fits_in_shared(const Device& device, uint32_t cols, uint32_t threads) {
 
 void record(Recorder& recorder, const Matrix& table, const View& plain, const View& rotated, uint32_t tokens, bool back,
             const OfNorm& norm) {
-  require(table.layout == Layout::planes, "rotate", "the matrix has no basis of its own");
+  const bool has_basis = table.layout == Layout::planes, turns = has_basis && norm.turns;
+  require(has_basis || !back, "rotate", "the matrix has no basis of its own");
   const uint32_t stride = stride_of(table.cols);
   require_bytes(plain, uint64_t{tokens} * stride * 4, "rotate", "the plain rows");
   require_bytes(rotated, uint64_t{tokens} * stride * 4, "rotate", "the rotated rows");
@@ -36,24 +37,28 @@ void record(Recorder& recorder, const Matrix& table, const View& plain, const Vi
   const Device& device = recorder.device();
   const Plan& plan = device.plan();
   const bool software = plan.tile_tokens == 0;
-  const uint32_t cols = table.basis->cols();
+  const uint32_t cols = has_basis ? table.basis->cols() : table.blocks() * BLOCK;
   const uint32_t most = plan.reduce_threads < 256 ? plan.reduce_threads : std::min(device.caps().max_threads, 512u);
   const uint32_t wide = std::clamp(std::bit_ceil(cols / 4), 64u, most);
   const uint32_t threads = plan.texel_products ? 8 : software ? 64 : wide;
-  const uint32_t shared_cols = !software && fits_in_shared(device, cols, threads) ? cols : 0;
-  const abi::RotatePush push = {cols,           table.basis->width(),     stride,
-                                norm.last_only, begun_stride(table.cols), norm.epsilon};
-  recorder.dispatch(
-      shaders::rotate,
-      shaders::Rotate::Constants{
-          .threads = threads, .back = back, .norm = norms, .turns = norm.turns, .shared_cols = shared_cols},
-      shaders::Rotate::Bindings{.basis = table.basis_words,
-                                .plain = plain,
-                                .rotated = rotated,
-                                .state = norm.state,
-                                .weight = norm.weight,
-                                .normed = norm.written},
-      push, {norm.last_only ? 1 : tokens});
+  const uint32_t shared_cols = turns && !software && fits_in_shared(device, cols, threads) ? cols : 0;
+  const abi::RotatePush push = {
+      cols,        has_basis ? table.basis->width() : table.cols, stride, norm.last_only, begun_stride(table.cols),
+      norm.epsilon};
+  recorder.dispatch(shaders::rotate,
+                    shaders::Rotate::Constants{.threads = threads,
+                                               .back = back,
+                                               .norm = norms,
+                                               .turns = turns,
+                                               .shared_cols = shared_cols,
+                                               .plain = !has_basis},
+                    shaders::Rotate::Bindings{.basis = table.basis_words,
+                                              .plain = plain,
+                                              .rotated = rotated,
+                                              .state = norm.state,
+                                              .weight = norm.weight,
+                                              .normed = norm.written},
+                    push, {norm.last_only ? 1 : tokens});
 }
 
 }  // namespace

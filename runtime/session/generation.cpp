@@ -103,9 +103,10 @@ void Session::Generation::begin_stretch() {
   passed_.reset();
 }
 
-// Checks a draft and reads its tokens. False if the drafter has none.
+// Checks a draft and reads its tokens. False if the drafter has none, or a grammar's masks need every row.
 bool Session::Generation::check_draft() {
   if (received_ == 0 || received_ != submitted_ || most_drafted() == 0) return false;
+  if (s_.matcher_ && s_.on_device().head.masks_all_rows()) return false;
   const DraftTree draft = this->draft();
   if (draft.ids.empty()) return false;
   const Stopwatch pass = s_.stopwatch();

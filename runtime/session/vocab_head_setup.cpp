@@ -21,8 +21,11 @@ constexpr double kFastProbability = 1e-4;
 // True if `automatic` has no other head to try than `full`.
 bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || masks_all_rows(); }
 
-// True if a mask needs every row: masks of partial heads are of one device's rows only, and of one softmax.
-bool VocabHeadSetup::masks_all_rows() const { return !model_.weights.shards.empty() || model_.weights.softmaxes; }
+bool VocabHeadSetup::masks_all_rows() const {
+  return !model_.weights.shards.empty() || model_.weights.softmaxes || !has_basis();
+}
+
+bool VocabHeadSetup::has_basis() const { return model_.weights.output_table().matrix().layout == Layout::planes; }
 
 void VocabHeadSetup::prepare_grammar() {
   if (!masks_all_rows()) return need_buffers();
@@ -35,6 +38,9 @@ void VocabHeadSetup::need_buffers() {
   model_.weights.need_one_softmax("head");
   if (model_.weights.logit_bias)
     throw Error(Code::unsupported, "the model adds a bias to each logit", "head", "only the head full can");
+  if (!has_basis())
+    throw Error(Code::unsupported, "the vocabulary table has the file's bits, which only the head full reads", "head",
+                "load the model without the vocabulary type native");
   buffers_ = std::make_unique<PartialHeadBuffers>(model_.device, model_.weights.output_table(),
                                                   !model_.weights.shards.empty());
   step_.state.head() = {};
@@ -163,8 +169,8 @@ void VocabHeadSetup::write_spreads(VocabHead::Mode mode) {
   abi::SampleParams& params = *step_.params.as<abi::SampleParams>();
   params.leading_spread = params.rest_spread = 1;
   params.least_mode = HEAD_TWO_BITS;
-  const uint32_t dimensions = model_.weights.output_table().matrix().basis->rest() * BLOCK;
   if (mode != VocabHead::Mode::sure && mode != VocabHead::Mode::fast) return;
+  const uint32_t dimensions = model_.weights.output_table().matrix().basis->rest() * BLOCK;
   // Rows that the choice depends on: as many as its rank, and those that rounding could put in their place, hardly ever
   // more than 63; of each device's rows as many. If top-p asks for mass, all rows that are likelier than the token.
   // Each is estimated up to three times.

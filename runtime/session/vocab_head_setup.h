@@ -47,6 +47,9 @@ class VocabHeadSetup {
   Tail allow(Tail tail, const TokenSet& allowed, size_t position);
   // The same tail, for tokens of which each has a mask of its own: it must be a head without a keep-list.
   Tail allow_draft(Tail tail);
+  // True if a mask needs every row: masks of partial heads are of one device's rows, of one softmax, and of a table in
+  // a basis.
+  bool masks_all_rows() const;
   // After begin(): the buffers, with the keep-list as a mask; nullptr: every token is kept.
   const PartialHeadBuffers* mask_kept();
 
@@ -56,7 +59,7 @@ class VocabHeadSetup {
 
  private:
   bool only_full() const;
-  bool masks_all_rows() const;
+  bool has_basis() const;
   void need_buffers();
   Tail mask_all_rows(Tail tail, const TokenSet& allowed);
   void write_kept();

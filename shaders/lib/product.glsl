@@ -5,6 +5,8 @@
 // All lanes need the same inputs. A GPU reads them once for all; a software driver reads storage buffers once per lane, with a branch each.
 // WEFT_TEXEL is for llvmpipe: weights and inputs are texels. It loads four words for eight lanes in some 30 instructions, and each of the eight
 // lanes of a subgroup loads an eighth of the inputs, which they then share: llvmpipe makes one instruction of subgroupShuffle.
+#ifndef WEFT_PRODUCT
+#define WEFT_PRODUCT
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "abi.h"
@@ -121,3 +123,4 @@ void join_parts(inout float sums[SUMS]) {
   for (uint p = 1; p < min(SPLIT, 4); ++p)
     [[unroll]] for (uint s = 0; s < SUMS; ++s) sums[s] += partial[((p - 1) * SUMS + s) * LANE_ROWS + lane()];
 }
+#endif

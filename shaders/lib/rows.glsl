@@ -64,12 +64,17 @@ void unpack_fours(out vec4 low, out vec4 high, uint word) {
 
 // Blocks that a lane loads before it multiplies the first of them: more bytes are on their way at once.
 #ifdef WEFT_LANE_ROWS
-layout(constant_id = 11) const uint STEP = 1;
+#define WEFT_STEP_ID 11
+#endif
+#ifdef WEFT_STEP_ID
+layout(constant_id = WEFT_STEP_ID) const uint STEP = 1;
+#else
+const uint STEP = 1;
+#endif
+#ifdef WEFT_LANE_ROWS
 // Words of an input that the workgroup brings to shared memory first; 0: lanes load inputs as they need them.
 layout(constant_id = 12) const uint STAGED = 0;
 shared vec4 staged[STAGED > 0 ? STAGED : 1];
-#else
-const uint STEP = 1;
 #endif
 
 #include "lib/format_rows.glsl"

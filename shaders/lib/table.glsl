@@ -48,19 +48,19 @@ void rest_weights(out vec4 weights[8], uint first, uint second, uvec2 two, uvec4
 }
 
 // Places of the parts of a lane's row. Computed before the loops, which do not change them: compilers do not move them out of a loop.
-struct Place {
+struct TablePlace {
   uint planes, two, low, bytes;  // 16-byte words: the first of planes 0, 2, 3 and 4
   uint scales;                   // a 32-bit word
 };
-Place place_of(TableRow r, uint rest) {
+TablePlace place_of(TableRow r, uint rest) {
   const uint quads = TABLE_QUADS(rest), pairs = TABLE_PAIRS(rest);
-  return Place(r.tile + TABLE_PLANE_0 * TILE_ROWS + IN_TILE(r.row, 0, quads), r.tile + TABLE_PLANE_2(rest) * TILE_ROWS + IN_TILE(r.row, 0, pairs),
+  return TablePlace(r.tile + TABLE_PLANE_0 * TILE_ROWS + IN_TILE(r.row, 0, quads), r.tile + TABLE_PLANE_2(rest) * TILE_ROWS + IN_TILE(r.row, 0, pairs),
                r.tile + TABLE_PLANE_3(rest) * TILE_ROWS + IN_TILE(r.row, 0, rest), r.tile + TABLE_PLANE_4(rest) * TILE_ROWS + IN_TILE(r.row, 0, rest * 2),
                (r.tile + TABLE_SCALES(FORMAT, rest) * TILE_ROWS) * 4 + IN_TILE(r.row, 0, pairs));
 }
 
 // Blocks 2 pair and 2 pair + 1 of the rest, added to the sums; the last one of an odd number is alone.
-void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint rest, uint stride, uint first_token) {
+void add_pair(inout float sums[SUMS], TablePlace places[ROW_TILES], uint pair, uint rest, uint stride, uint first_token) {
   const uint plane_1 = TABLE_QUADS(rest) * TILE_ROWS;  // from plane 0
   const uint last = min(pair * 2 + 1, rest - 1);
   uvec2 first[ROW_TILES], second[ROW_TILES];
@@ -92,7 +92,7 @@ void add_pair(inout float sums[SUMS], Place places[ROW_TILES], uint pair, uint r
 const uint QUADS = FORMAT == FORMAT_F16 ? 2 : 4;  // that add_single multiplies at a time
 
 // A block of the rest alone, added to the sums of row i, in the order of add_block: some quads of it, then the next ones.
-void add_single(inout float sums[SUMS], uint i, Place place, uint block, uint rest, uint stride, uint first_token) {
+void add_single(inout float sums[SUMS], uint i, TablePlace place, uint block, uint rest, uint stride, uint first_token) {
   const uint plane_1 = TABLE_QUADS(rest) * TILE_ROWS, word = (place.planes + block / 4 * GROUP_ROWS) * 4 + block % 4;
   const uvec4 fours = fours_of(small_word_at(word), small_word_at(word + plane_1 * 4), half_word_at(place.two + block / 2 * GROUP_ROWS, block % 2));
   uvec4 low;
@@ -134,7 +134,7 @@ void table_dot(out float sums[SUMS], TableRow rows[ROW_TILES], uint cols, uint i
       leading_weights(weights, rows[i], rest);
       add_block(sums, i, weights, scale_of(row_header(rows[i]).x), 0, stride, first_token);
     }
-  Place places[ROW_TILES];
+  TablePlace places[ROW_TILES];
   [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) places[i] = place_of(rows[i], rest);
   for (uint pair = part(); pair < TABLE_PAIRS(rest); pair += SPLIT) {
     if (FEWEST_REGISTERS == 0)

@@ -332,6 +332,44 @@ TEST_F(HeadTest, GrammarsGiveTheTokensThatMaskingGives) {
   }
 }
 
+// A table with the file's bits: full alone reads it, for grammars too. Other heads are refused, and auto is full.
+TEST_F(HeadTest, NativeTables) {
+  LlamaShape shape;
+  shape.width = 256;
+  shape.ffn = 512;
+  shape.vocab = 900;
+  make_gguf(folder_.path() / "m.gguf", shape, {DType::q6_k, 5, ""});
+  DeviceFormats native;
+  native.native_table = true;
+  model_ = load_model(open_device(), folder_.path() / "m.gguf", native);
+  EXPECT_EQ(model_->weights.type(), "q6");
+  EXPECT_EQ(model_->weights.output_table().bytes(),
+            960u * 212u);  // whole tiles; 6.5 bits, and two bytes for 256 columns
+  const Tokenizer tokenizer = byte_tokenizer(shape.vocab);
+  const auto grammar = [] { return Grammar::from_regex("([a-z0-9]{3,8} ){4}[yn]", "test"); };
+  const std::vector<uint32_t> prompt = some_ids(5, shape.vocab);
+  Session plain(*model_, 256, tokenizer.stop_ids()), session(*model_, 256, tokenizer.stop_ids());
+  const auto by_hand = matcher(tokenizer, grammar());
+  const std::vector<uint32_t> want = mask_after_full(plain, *by_hand, prompt, 60);
+  session.set_sampling(greedy());
+  session.set_matcher(matcher(tokenizer, grammar()));
+  EXPECT_EQ(generate(session, prompt, 60), want);
+  session.set_matcher(nullptr);
+  VocabHead automatic = head(VocabHead::Mode::sure);
+  automatic.automatic = true;
+  for (const size_t i : {0u, 2u, 4u, 8u}) expect_same(*model_, kSamplings[i], {}, automatic, 40, i == 2);
+  for (const VocabHead& wrong :
+       {head(VocabHead::Mode::certified), head(VocabHead::Mode::sure), head(VocabHead::Mode::full, {{1, 2, 3}})}) {
+    try {
+      session.set_head(wrong);
+      FAIL() << "the head was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::unsupported);
+      EXPECT_NE(error.sentence().find("the file's bits"), std::string::npos) << error.what();
+    }
+  }
+}
+
 // The same with seeded sampling: the full head's logits masked, then the reference's draw.
 TEST_F(HeadTest, GrammarsDrawWhatMaskingDraws) {
   LlamaShape shape;

@@ -86,6 +86,9 @@ TEST_F(TypesTest, EveryTypeDecodesAsItsFloats) {
     if (is_native(closest_format(type))) {
       EXPECT_EQ(f16, decode(device, blocks, native));
     }
+    DeviceFormats whole;  // the vocabulary table, too
+    whole.native_table = true;
+    EXPECT_EQ(f16, decode(device, blocks, whole));
     if (is_scaled_integers(type) || type == DType::mxfp4)
       continue;  // the device then has the file's numbers; rounding floats finds others
     EXPECT_EQ(decode(device, blocks, Format::q8), decode(device, floats, Format::q8));

@@ -1,8 +1,10 @@
 #include "reference/gather.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
-#include "support/op_inputs.h"
+#include "support/native_blocks.h"
 
 namespace weft::test {
 namespace {
@@ -29,8 +31,8 @@ void check_gather(const Tuning& tuning, Layout layout, Format format, uint32_t r
   const uint32_t active = std::min(tokens, end - pos);
   reference::Rows want = reference::gather(table.values, std::span(ids).subspan(pos, active));
   for (double& value : want.values) value *= scale;
-  // Rounding of a value: f16 is exact; q8 multiplies once, q4 adds once. Planes multiply once: their integers have 16
-  // bits at most. A scale multiplies once more.
+  // Rounding of a value: native formats have each bit that the file's type gives, f16 is exact; q8 multiplies once, q4
+  // adds once. Planes multiply once: their integers have 16 bits at most. A scale multiplies once more.
   std::vector<double> expected = padded(want, tokens, stride_of(cols));
   std::vector<float> got = download_as<float>(device, x);
   if (adds)
@@ -38,7 +40,8 @@ void check_gather(const Tuning& tuning, Layout layout, Format format, uint32_t r
       EXPECT_TRUE(!std::isnan(expected[i]) || got[i] == before[i]) << "element " << i << " has been written";
       expected[i] = std::isnan(expected[i]) ? got[i] : expected[i] + before[i];
     }
-  EXPECT_TRUE(close_to(got, expected, adds ? 8 * kRounding : scale == 1 ? kRounding : 2 * kRounding));
+  const double rounding = is_native(format) ? 0 : kRounding;
+  EXPECT_TRUE(close_to(got, expected, adds ? 8 * kRounding : scale == 1 ? rounding : rounding + kRounding));
 }
 
 TEST_F(GatherTest, AwkwardShapes) {
@@ -53,6 +56,42 @@ TEST_F(GatherTest, AwkwardShapes) {
           check_gather({}, layout, format, rows, cols, ids, 0, 1);
           check_gather({}, layout, format, rows, cols, ids, 2, 16);  // 7 tokens of 16
         }
+}
+
+TEST_F(GatherTest, NativeFormats) {
+  for (const Format format : kNativeFormats)
+    for (const uint32_t blocks : {1u, 3u}) {
+      const uint32_t cols = blocks * block_elements(file_type(format));
+      check_gather({}, Layout::values, format, 65, cols, {64, 0, 33, 3}, 1, 4);
+      check_gather({}, Layout::values, format, 3, cols, {2}, 0, 1, 0.5f, true);
+    }
+}
+
+// Any scale of a file, subnormal or large: the device decodes the file's numbers to the last bit.
+TEST_F(GatherTest, EveryScale) {
+  const auto device = open_device();
+  Random random(3);
+  for (const Format format : kNativeFormats)
+    for (const DType type : info(format).from) {
+      SCOPED_TRACE(name(type));
+      const uint32_t rows = 66, cols = 3 * static_cast<uint32_t>(block_elements(type)), stride = stride_of(cols);
+      std::string blocks = random_blocks(type, rows, cols, random);
+      for (size_t at = 0; type == DType::mxfp4 && at < blocks.size(); at += block_bytes(type))
+        blocks[at] = static_cast<char>(8 + random.below(240));  // no subnormal floats
+      const TensorView tensor = {"t", type, {rows, cols}, std::as_bytes(std::span(blocks))};
+      const Tiled table = tile(device, format, rows, cols, tensor);
+      std::vector<uint32_t> ids(rows);
+      std::iota(ids.begin(), ids.end(), 0u);
+      const Buffer state = make_state(device, 0, rows, rows), history = upload(device, "history", ids),
+                   x = poisoned(device, "x", size_t{rows} * stride);
+      run_op(device, "gather", [&](Recorder& r) { ops::gather(r, table.matrix, state, history, x, rows); });
+      const std::vector<float> got = download_as<float>(device, x);
+      std::vector<float> want(size_t{rows} * cols);
+      to_float(tensor, 0, want);
+      for (uint32_t row = 0; row < rows; ++row)
+        for (uint32_t c = 0; c < cols; ++c)
+          ASSERT_EQ(got[size_t{row} * stride + c], want[size_t{row} * cols + c]) << row << ", " << c;
+    }
 }
 
 TEST_F(GatherTest, Scales) {

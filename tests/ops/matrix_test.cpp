@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "format/model_file.h"
 #include "format/quants.h"
-#include "support/op_inputs.h"
+#include "support/native_blocks.h"
 #include "support/random_rows.h"
 #include "support/source_folder.h"
 
@@ -206,33 +206,7 @@ void expect_copied(Format format, const TensorView& tensor) {
       ASSERT_EQ(element(matrix, packed, r, c), r < rows ? want[size_t{r} * cols + c] : 0) << r << ", " << c;
 }
 
-// Places of d and dmin in a block. MXFP4 has an exponent instead, IQ1_M parts of d.
-std::vector<size_t> places_of_halves(DType type) {
-  if (type == DType::q6_k) return {208};
-  if (type == DType::mxfp4 || type == DType::iq1_m) return {};
-  if (type == DType::q3_k) return {108};
-  if (type == DType::q2_k) return {80, 82};
-  if (type == DType::tq1_0) return {52};
-  if (type == DType::tq2_0) return {64};
-  if (has_list(type)) return {0};
-  return type == DType::q4_0 || type == DType::q5_0 ? std::vector<size_t>{0} : std::vector<size_t>{0, 2};
-}
-
 // Native formats hold the bits of the file, whatever they are: first those of the gguf package's blocks.
-// Random blocks of a type, with all scales but those that are not finite.
-std::string random_blocks(DType type, uint32_t cols, Random& random) {
-  std::string blocks;
-  for (int row = 0; row < 70; ++row) append_row(blocks, type, random.normals(cols));
-  for (size_t at = 0; at < blocks.size(); at += block_bytes(type)) {
-    if (type == DType::mxfp4) blocks[at] = static_cast<char>(at / block_bytes(type) % 255);
-    for (const size_t place : places_of_halves(type)) {
-      blocks[at + place] = static_cast<char>(random.below(256));
-      blocks[at + place + 1] = static_cast<char>(random.below(2) * 128 + random.below(124));
-    }
-  }
-  return blocks;
-}
-
 TEST(MatrixPacking, NativeFormatsCopyEveryNumber) {
   const ModelFile goldens = open_model(source_folder() / "tests/unit/golden/format/quants.gguf");
   Random random(5);
@@ -248,7 +222,7 @@ TEST(MatrixPacking, NativeFormatsCopyEveryNumber) {
       golden.bytes = bytes;
       expect_copied(format, golden);
       for (const uint32_t cols : {block, 2 * block, 3 * block}) {
-        const std::string blocks = random_blocks(type, cols, random);
+        const std::string blocks = random_blocks(type, 70, cols, random);
         expect_copied(format, {"t", type, {70, cols}, std::as_bytes(std::span(blocks))});
       }
     }

@@ -13,13 +13,14 @@ namespace {
 
 class ProjectTest : public GpuTest {};
 
-void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, uint32_t tokens) {
+void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, uint32_t tokens,
+                   Layout layout = Layout::planes) {
   const auto device = open_device(tuning);
   SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
                " tokens " + std::to_string(tokens));
   Random random(rows + cols);
-  const Tiled table = make_tiled(device, format, rows, cols, rows * 5 + cols, Layout::planes);
-  const Activations x = make_activations(device, tokens, tokens, table.matrix.blocks() * BLOCK, random);
+  const Tiled table = make_tiled(device, format, rows, cols, rows * 5 + cols, layout);
+  const Activations x = make_activations(device, tokens, tokens, table.values.cols, random);
   const Buffer logits = poisoned(device, "logits", uint64_t{tokens + 1} * stride_of(rows));
   run_op(device, split_product("project", device->plan()),
          [&](Recorder& recorder) { ops::project(recorder, table.matrix, x.buffer, logits, tokens); });
@@ -30,7 +31,7 @@ void check_project(const Tuning& tuning, Format format, uint32_t rows, uint32_t 
   for (uint32_t t = 0; t < tokens; ++t)
     for (uint32_t i = 0; i < rows; ++i) {
       want[size_t{t} * stride + i] = logits_of.row(t)[i];
-      allowed[size_t{t} * stride + i] = magnitudes.row(t)[i] * dot_error(table.matrix.blocks() * BLOCK);
+      allowed[size_t{t} * stride + i] = magnitudes.row(t)[i] * dot_error(table.values.cols);
     }
   EXPECT_TRUE(close_to(download_as<float>(device, logits), want, allowed));
 }
@@ -46,6 +47,18 @@ TEST_F(ProjectTest, AwkwardShapes) {
     }
 }
 
+// Tables without a basis, of any format: their rows are stored as a layer's.
+TEST_F(ProjectTest, WholeValues) {
+  for (const Format format : kAllFormats) {
+    const uint32_t cols = is_native(format) ? 2 * block_elements(file_type(format)) : 172;
+    for (const uint32_t tokens : {1u, 8u}) check_project({}, format, 65, cols, tokens, Layout::values);
+  }
+  for (const Tuning& tuning : product_tunings())
+    for (const Format format : {Format::q6, Format::q5_0, Format::q8})
+      check_project(tuning, format, 300, format == Format::q8 ? 33 : 256, 2, Layout::values);
+  check_project({.slice_bytes = 1 << 20}, Format::q6, 20000, 256, 1, Layout::values);
+}
+
 TEST_F(ProjectTest, ManySlices) {
   Tuning tuning;
   tuning.slice_bytes = 1 << 20;
@@ -56,7 +69,8 @@ TEST_F(ProjectTest, ManySlices) {
 }
 
 // The best of each workgroup's rows, from the logits that the same device computes: all bits are theirs.
-void check_best(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, uint32_t tokens, bool spoilt) {
+void check_best(const Tuning& tuning, Format format, uint32_t rows, uint32_t cols, uint32_t tokens, bool spoilt,
+                Layout layout = Layout::planes) {
   const auto device = open_device(tuning);
   SCOPED_TRACE(tuning.name() + " " + name(format) + " rows " + std::to_string(rows) + " cols " + std::to_string(cols) +
                " tokens " + std::to_string(tokens) + (spoilt ? " spoilt" : ""));
@@ -69,9 +83,8 @@ void check_best(const Tuning& tuning, Format format, uint32_t rows, uint32_t col
     if (row % 3 == 1) std::copy_n(from - cols, cols, from);
     if (spoilt) from[0] = row % 5 == 2 ? 6e4f : 0;
   }
-  const Tiled table =
-      tile(device, format, rows, cols,
-           {"table", DType::f32, {rows, cols}, std::as_bytes(std::span<const float>(values))}, Layout::planes);
+  const Tiled table = tile(device, format, rows, cols,
+                           {"table", DType::f32, {rows, cols}, std::as_bytes(std::span<const float>(values))}, layout);
   const Activations x = make_activations(device, tokens, tokens, table.matrix.blocks() * BLOCK, random);
   const float huge[] = {1e35f};  // times 6e4 it is infinite
   if (spoilt) Uploader(device).upload(View(x.buffer, 0, 4), std::span<const float>(huge));
@@ -168,6 +181,7 @@ TEST_F(ProjectTest, LeavesTheBest) {
     for (const uint32_t rows : {1u, 300u}) check_best(tuning, kFormats[any++ % 3], rows, 33, 1, false);
   for (const Format format : kFormats) check_best({}, format, 65, 33, 8, false);
   check_best({}, Format::f16, 300, 33, 16, true);
+  for (const Format format : {Format::f16, Format::q8}) check_best({}, format, 300, 32, 2, false, Layout::values);
   Tuning sliced;
   sliced.slice_bytes = 1 << 18;
   check_best(sliced, Format::q8, 20000, 40, 2, false);

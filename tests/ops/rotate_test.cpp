@@ -157,11 +157,37 @@ TEST_F(RotateTest, BeginsANormOfRowsThatComeBack) {
     for (const uint32_t width : {1u, 33u, 96u, 576u, 2112u}) check_begun(tuning, width, 3);
 }
 
-TEST_F(RotateTest, RefusesAMatrixWithoutABasis) {
-  const auto device = open_device();
-  const Tiled table = make_tiled(device, Format::q8, 3, 64, 1);
-  const Buffer x = poisoned(device, "x", 64), y = poisoned(device, "y", 64);
-  EXPECT_ANY_THROW(run_op(device, "rotate", [&](Recorder& r) { ops::rotate(r, table.matrix, x, y, 1); }));
+// States stay as they are, filled up with zeros to whole blocks, and so do their norms.
+TEST_F(RotateTest, KeepsStatesForATableWithoutABasis) {
+  for (const Tuning& tuning : {Tuning{}, Tuning{.plain = true}, Tuning{.texel_products = false}})
+    for (const uint32_t width : {1u, 33u, 576u, 2112u}) {
+      SCOPED_TRACE(tuning.name() + " width " + std::to_string(width));
+      const auto device = open_device(tuning);
+      const uint32_t tokens = 3, stride = stride_of(width);
+      Random random(width);
+      const Tiled table = make_tiled(device, Format::q8, 3, width, 1);
+      const Activations x = make_activations(device, tokens, tokens, width, random);
+      const Buffer weight = upload(device, "weight", random.normals(width)), state = make_state(device, 5, 8, 100);
+      const Buffer y = poisoned(device, "y", uint64_t{tokens} * stride), z = poisoned(device, "z", y.bytes() / 4),
+                   normed = poisoned(device, "normed", y.bytes() / 4);
+      run_op(device, "rotate", [&](Recorder& r) {
+        ops::rotate(r, table.matrix, x.buffer, y, tokens);
+        ops::rotate_normed(r, table.matrix, {width, 1e-5f}, state, x.buffer, weight, normed, z, tokens, true);
+      });
+      const auto before = download_as<float>(device, x.buffer), after = download_as<float>(device, y),
+                 norms = download_as<float>(device, normed), same = download_as<float>(device, z);
+      for (uint32_t i = 0; i < stride; ++i) {
+        const bool filling = i >= width && i < table.matrix.blocks() * BLOCK;
+        for (uint32_t t = 0; t < tokens; ++t) {
+          const size_t at = size_t{t} * stride + i;
+          EXPECT_TRUE(i < width ? after[at] == before[at] : filling ? after[at] == 0 : is_poison(after[at])) << at;
+        }
+        EXPECT_TRUE(i < width ? same[i] == norms[i] : filling ? same[i] == 0 : is_poison(same[i])) << i;
+        EXPECT_TRUE(is_poison(same[stride + i])) << i;
+      }
+      EXPECT_ANY_THROW(
+          run_op(device, "rotate", [&](Recorder& r) { ops::rotate_back(r, table.matrix, y, x.buffer, 1); }));
+    }
 }
 
 }  // namespace

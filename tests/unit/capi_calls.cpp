@@ -65,8 +65,12 @@ TEST_F(CapiTest, NumbersThatNoEnumerationHas) {
   request = weft_request_default();
   request.speculation = none(WEFT_SPECULATE_OFF);
   EXPECT_EQ(weft_session_set_request(session_, &request, nullptr), WEFT_INVALID_ARGUMENT);
-  for (int field = 0; field < 3; ++field) {
+  options = weft_session_options_default();
+  options.kv = WEFT_TYPE_NATIVE;  // of vocabulary tables only
+  EXPECT_EQ(weft_session_create(model_, &options, &session, nullptr), WEFT_INVALID_ARGUMENT);
+  for (int field = 0; field < 4; ++field) {
     weft_model_options wrong = weft_model_options_default();
+    if (field == 3) wrong.type = WEFT_TYPE_NATIVE;
     if (field == 0) wrong.type = none(wrong.type);
     if (field == 1) wrong.vocab_type = none(wrong.type);
     if (field == 2) wrong.tie = none(wrong.tie);

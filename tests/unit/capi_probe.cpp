@@ -114,6 +114,10 @@ TEST_F(ProbeTest, TheFiguresAreThoseOfALoad) {
   expect_true(made(untied, {DType::f16, 2, "", {}}), q4, session);
   q4.vocab_type = WEFT_TYPE_F16;
   expect_true(made({}, {DType::q8_0, 5, "", DType::f16}), q4, session);
+  weft_model_options native = plain;
+  native.vocab_type = WEFT_TYPE_NATIVE;
+  expect_true(made({}, {DType::q5_0, 5, ""}), native, session);
+  expect_true(made(untied, {DType::q5_0, 5, ""}), native, session);
   expect_true((source_folder() / "apps/pocket/pocket.gguf").string(), plain,
               test::session_options(100, WEFT_TYPE_F16, WEFT_POLICY_POLITE));
 }

@@ -151,7 +151,10 @@ typedef enum weft_type WEFT_ENUM {
   WEFT_TYPE_FILE = 0,
   WEFT_TYPE_F16,
   WEFT_TYPE_Q8, /* blocks of 32 values: 8-bit integers and an f16 scale */
-  WEFT_TYPE_Q4  /* blocks of 32 values: integers 0 to 15, an f16 scale and an f16 minimum */
+  WEFT_TYPE_Q4, /* blocks of 32 values: integers 0 to 15, an f16 scale and an f16 minimum */
+  /* For vocab_type only. The table keeps the file's bits in the file's columns: a Q6_K table takes 6.6 bits a value
+   * instead of 9, and is rounded no second time. Only the heads `full` and `auto` work then. */
+  WEFT_TYPE_NATIVE
 } weft_type;
 
 /* When a file's two vocabulary tables become one. WEFT_TIE_AUTO: if no two elements differ by more than rounding to

@@ -3,6 +3,8 @@
 namespace weft {
 
 double RowsRead::bytes(const Matrix& table) const {
+  if (table.layout == Layout::values)
+    return static_cast<double>(exact) * static_cast<double>(table.tile_bytes()) / TILE_ROWS;
   const PlaneBytes row = plane_bytes(table.format, table.cols);
   double sum = static_cast<double>(exact) * row.whole;
   if (mode < HEAD_ALL) sum += static_cast<double>(positions) * row.estimates[mode];

@@ -42,6 +42,7 @@ class weft_type(enum.IntEnum):
     WEFT_TYPE_F16 = 1
     WEFT_TYPE_Q8 = 2
     WEFT_TYPE_Q4 = 3
+    WEFT_TYPE_NATIVE = 4
 
 
 class weft_tie(enum.IntEnum):

@@ -81,7 +81,7 @@ class LoadOptions(TypedDict, total=False):
 
     device: str | int | Sequence[str | int] | None
     type: TypeName
-    vocab_type: TypeName
+    vocab_type: Literal["file", "f16", "q8", "q4", "native"]
     memory_budget: int
     int8_inputs: bool
     tie: Literal["auto", "never"]
