@@ -3,8 +3,11 @@ import struct
 
 WIDTH, FFN, KV, HEADS, KV_HEADS, ROWS = 2048, 8192, 512, 32, 8, 256
 # name: (number in the file, weights of a block, its bytes)
-TYPES = {"f32": (0, 1, 4), "f16": (1, 1, 2), "q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q8_0": (8, 32, 34), "q4_K": (12, 256, 144)}
-LAYERS = ("f16", "q8_0", "q4_0", "q4_1", "q4_K")  # their types
+TYPES = {"f32": (0, 1, 4), "f16": (1, 1, 2), "q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q8_0": (8, 32, 34), "q4_K": (12, 256, 144),
+         "q5_0": (6, 32, 22), "q5_1": (7, 32, 24), "q2_K": (10, 256, 84), "q3_K": (11, 256, 110), "q5_K": (13, 256, 176), "q6_K": (14, 256, 210),
+         "iq2_xxs": (16, 256, 66), "iq3_xxs": (18, 256, 98), "iq1_s": (19, 256, 50), "iq4_nl": (20, 32, 18), "iq3_s": (21, 256, 110), "iq4_xs": (23, 256, 136),
+         "mxfp4": (39, 32, 17)}
+LAYERS = tuple(kind for kind in TYPES if kind != "f32")  # their types
 ALIGNMENT = 32
 
 

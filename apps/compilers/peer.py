@@ -4,13 +4,14 @@
 peer.py BIN_DIR [CHIP ...]
 
 Both programs run with Debian sid's Mesa and its drm-shim (root.py), which executes nothing: what is computed is wrong, and nobody looks at it.
-llama-bench decodes a token of a model whose layers are of five types (llama_model.py), and prints what a driver says of its products
+llama-bench decodes a token of a model whose layers are of many types (llama_model.py), and prints what a driver says of its products
 (GGML_VK_PIPELINE_STATS); weft-compilers compiles ours. Mesa prints the kernels of both, and their loops are counted alike (listing.py).
 Writes results/YYYY-MM-DD-peer.md. Exits with 77 if the packages cannot be had. Standard library only.
 """
 import argparse
 import concurrent.futures
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -28,7 +29,7 @@ import report
 import root as roots
 
 # Chips of all drivers, but none of GCN (Polaris, Vega): there a lane of llama.cpp's kernels has more rows than KERNELS says.
-CHIPS = ("navi21", "gfx1201", "turing", "ampere", "adreno-630", "adreno-740", "adreno-830", "apple-m1")
+CHIPS = ("navi21", "navi31", "gfx1201", "turing", "ampere", "adreno-630", "adreno-740", "adreno-830", "apple-m1")
 LIMIT = 300  # s, of a program
 FLOATS, BYTES = "floats", "8 bits"  # inputs as they are, and rounded
 # Environment that makes llama.cpp take its kernels for floats, and for 8 bits.
@@ -41,39 +42,62 @@ class Kernel:
     type: str     # of its weights
     inputs: str
     ours: bool
-    names: tuple  # of which a program says one
-    loop: tuple   # weights, multiplications, around: as listing.per_weight() takes them
+    name: str     # a pattern that one pipeline of the program has
+    loop: tuple   # weights, multiplications, around: as listing.per_weight() takes them; (): not counted
 
     @property
     def label(self):
-        return f"Weft `{self.names[0].split()[0]}`" if self.ours else f"llama.cpp `{self.names[0]}`"
+        return f"Weft `{re.match('[a-z]+', self.name)[0]}`" if self.ours else f"llama.cpp `{self.name}`"
+
+    def find(self, names):
+        return next((name for name in sorted(names) if re.fullmatch(self.name, name)), None)
 
 
-def ours(kind, number, matmul, project):
-    """number: of the type among our formats; matmul, project: their loops. The product is that which adds to what is there, without a norm."""
-    yield Kernel(kind, FLOATS, True, tuple(f"matmul{variant} {number} 1 4 1 0 0 0 1 0 0" for variant in ("", " subgroup")), matmul)
-    yield Kernel(kind, FLOATS, True, tuple(f"project{variant} {number} 1 4 1 0 0" for variant in ("", " subgroup")), project)
-    if kind != "f16":
-        yield Kernel(kind, BYTES, True, (f"matmul int8 {number} 1 4 1 0 0 0 1 0 0",), (0, 0))
+def ours(kind, number, multiplications, project=(), int8=False):
+    """number: of the type among our formats; multiplications: of the loop, for each weight; project: the loop of a vocabulary table. The product is
+    that which adds to what is there, without a norm and in one format. Its turn is one block or two, as its step says."""
+    for step in (2, 1):
+        weights = 32 * step
+        yield Kernel(kind, FLOATS, True, rf"matmul( subgroup)? {number} 1 \d+ 1 0 0 0 1 0 0 \d+ {step} \d+ 0 0( \d)?", (weights, multiplications * weights))
+    if project:
+        yield Kernel(kind, FLOATS, True, rf"project( subgroup)? {number} 1 \d+ 1 \d+ 0 1 \d", project)
+    if int8:
+        yield Kernel(kind, BYTES, True, rf"matmul int8 {number} 1 \d+ 1 0 0 0 1 0 0 \d+ \d+ \d+", (0, 0))
 
 
-def theirs(kind, name, *loop):
-    yield Kernel(kind, FLOATS, False, (f"mul_mat_vec_{name}_f32_f32",), loop)
-    if kind != "f16":
-        yield Kernel(kind, BYTES, False, (f"mul_mat_vec_{name}_q8_1_f32",), (0, 0))
+def theirs(kind, name, *loop, int8=(0, 0)):
+    yield Kernel(kind, FLOATS, False, f"mul_mat_vec_{name}_f32_f32", loop)
+    if int8 is not None:
+        yield Kernel(kind, BYTES, False, f"mul_mat_vec_{name}_q8_1_f32", int8)
 
 
-# Ours: a lane has one row, of which a turn multiplies a block of 32 weights, or two in `project`; of q8, two turns are one of the loop around
-# them. q4 multiplies each weight by a scale, too. Theirs: a turn is four steps of 8 columns (f16: 4), and a lane has two rows, of q8_0 one;
-# of q4_K it is 16 columns; q4_1 and q4_K multiply each weight by a scale, too.
-KERNELS = [*ours("f16", 0, (32, 32), (64, 130)), *theirs("f16", "f16", 32, 32),
-           *ours("q8", 1, (32, 33, 64), (64, 66)), *theirs("q8", "q8_0", 32, 36),
-           *ours("q4", 2, (32, 64), (64, 130)), *theirs("q4", "q4_0", 64, 72), *theirs("q4", "q4_1", 64, 136), *theirs("q4", "q4_k", 32, 76)]
+# Ours: a lane has one row, of which a turn multiplies one or two blocks of 32 weights. Formats with minima multiply each weight by a scale, too, and
+# IQ4's numbers are those of a polynomial. Theirs: a turn is four steps of 8 columns (f16: 4), and a lane has two rows, of q8_0 one;
+# of q4_K it is 16 columns; q4_1 and q4_K multiply each weight by a scale, too. Loops of their other kernels are not counted.
+KERNELS = [*ours("F16", 0, 1, (64, 130)), *theirs("F16", "f16", 32, 32, int8=None),
+           *ours("Q8_0", 1, 1, (64, 66), int8=True), *theirs("Q8_0", "q8_0", 32, 36),
+           *ours("Q6_K", 3, 1), *theirs("Q6_K", "q6_k"),
+           *ours("Q5_K", 4, 2, int8=True), *theirs("Q5_K", "q5_k"),
+           *ours("Q5_1", 8, 2, int8=True), *theirs("Q5_1", "q5_1"),
+           *ours("Q5_0", 7, 1, int8=True), *theirs("Q5_0", "q5_0"),
+           *ours("Q4_K", 5, 2, int8=True), *theirs("Q4_K", "q4_k", 32, 76),
+           *ours("Q4_1", 2, 2, (64, 130), int8=True), *theirs("Q4_1", "q4_1", 64, 136),
+           *ours("Q4_0", 6, 1, int8=True), *theirs("Q4_0", "q4_0", 64, 72),
+           *ours("MXFP4", 9, 1, int8=True), *theirs("MXFP4", "mxfp4"),
+           *ours("IQ4_NL", 10, 5, int8=True), *theirs("IQ4_NL", "iq4_nl", int8=None),
+           *ours("IQ4_XS", 12, 5, int8=True), *theirs("IQ4_XS", "iq4_xs", int8=None),
+           *ours("Q3_K", 11, 1), *theirs("Q3_K", "q3_k", int8=()),
+           *ours("IQ3_S", 14, 1, int8=True), *theirs("IQ3_S", "iq3_s", int8=None),
+           *ours("IQ3_XXS", 13, 1, int8=True), *theirs("IQ3_XXS", "iq3_xxs", int8=None),
+           *ours("Q2_K", 17, 2), *theirs("Q2_K", "q2_k", int8=()),
+           *ours("IQ2", 15, 1), *theirs("IQ2", "iq2_xxs", int8=None),
+           *ours("IQ1", 16, 1), *theirs("IQ1", "iq1_s", int8=None)]
 
 
 def kernels_of(lines, driver):
     """Parses a program's output about its kernels: {name: (statistics, blocks)}; blocks: None if the driver's listings are not read. If several
-    have one name, because the size of their workgroups differs, the first counts. Throws ValueError if a listing is not that of the statistics."""
+    have one name, because the size of their workgroups differs, the first counts. Throws ValueError if the listing of a loop that is counted is not
+    that of the statistics."""
     found, text, statistics = {}, [], {}
     reader = next((read for name, read in listing.READERS.items() if driver.startswith(name)), None)
 
@@ -95,7 +119,10 @@ def kernels_of(lines, driver):
             add(said["compiled"], said["statistics"])
         else:
             text.append(line)
+    uncounted = {kernel.name for kernel in KERNELS if not kernel.loop}
     for name, (numbers, blocks) in found.items():
+        if name in uncounted:
+            continue
         counted = drivers.columns_of(driver, numbers)["instructions"]
         if reader and listing.size(blocks) != counted:
             raise ValueError(f"{name}: {listing.size(blocks)} instructions in the driver's listing, and {counted:.0f} in its statistics")
@@ -111,15 +138,17 @@ def run(command, environment, folder=None):
 
 def compile_ours(chip, program, root, model):
     """(device, kernels)"""
-    only = [f"--only={name}" for kernel in KERNELS if kernel.ours for name in kernel.names]
+    status, lines = run([*root.command(program, chip.shim), "--list", model], report.environment_of(chip, root))
+    names = next((json.loads(line)["pipelines"] for line in lines if line.startswith('{"pipelines"')), [])
+    only = [f"--only={name}" for kernel in KERNELS if kernel.ours and (name := kernel.find(names))]
     status, lines = run([*root.command(program, chip.shim), *only, model], {**report.environment_of(chip, root), **listing.PRINT})
     if status != 0:
         raise SystemExit(f"peer: {chip.name}: weft-compilers failed: {' '.join(lines[-3:])}")
     device = next(json.loads(line)["device"] for line in lines if line.startswith('{"device"'))
     found = kernels_of(lines, device["driver"])
-    for kernel in KERNELS:
-        if kernel.ours and (kernel.inputs == FLOATS or device["plan"]["uniform_parts"]) and not found.keys() & set(kernel.names):
-            raise SystemExit(f"peer: {chip.name}: weft-compilers has no pipeline {' or '.join(kernel.names)}")
+    for kind in {kernel.type for kernel in KERNELS}:
+        if not any(kernel.find(found) for kernel in KERNELS if kernel.ours and kernel.type == kind):
+            raise SystemExit(f"peer: {chip.name}: weft-compilers has no product of {kind}")
     return device, found
 
 
@@ -153,12 +182,12 @@ def rows_of(driver, found, taken):
     """{kernel: row} of those that were compiled."""
     rows = {}
     for kernel in KERNELS:
-        name = next((name for name in kernel.names if name in found), None)
+        name = kernel.find(found)
         if name is None:
             continue
         statistics, blocks = found[name]
         loop = ()
-        if blocks is not None:
+        if blocks is not None and kernel.loop:
             try:
                 loop = listing.per_weight(blocks, *kernel.loop)
             except ValueError as why:
@@ -172,7 +201,7 @@ def chip_text(chip, device, rows, refused):
     head = ("weights", "inputs", "kernel", "instructions a weight", "of a turn", "weights", *drivers.COLUMNS, "taken")
     lines = []
     for kernel, row in rows.items():
-        loop = (f"{row.loop[0]:.1f}", str(row.loop[1]), str(row.loop[2])) if row.loop else ("", "", "")
+        loop = (f"{row.loop[0]:.2f}", str(row.loop[1]), str(row.loop[2])) if row.loop else ("", "", "")
         numbers = [f"{row.columns[name]:.0f}" if name in row.columns else "" for name in drivers.COLUMNS]
         lines.append((kernel.type, kernel.inputs, kernel.label, *loop, *numbers, row.taken))
     return (f"## {chip.name}\n\n{device['name'].strip()}, {device['driver']}; waves and cycles: {drivers.driver_of(device['driver']).meaning}.\n\n"
@@ -182,8 +211,13 @@ def chip_text(chip, device, rows, refused):
 def summary_text(done):
     """Instructions a weight; chips whose loops are not counted are left out."""
     counted = [(chip, rows) for chip, _, rows, _ in done if any(row.loop for row in rows.values())]
-    lines = [(kernel.type, kernel.inputs, kernel.label, *(f"{rows[kernel].loop[0]:.1f}" if kernel in rows and rows[kernel].loop else "" for _, rows in counted))
-             for kernel in KERNELS]
+    def cells(same):
+        found = [next((rows[kernel] for kernel in same if kernel in rows), None) for _, rows in counted]
+        return [f"{row.loop[0]:.2f}" if row and row.loop else "" for row in found]
+    lines = []
+    for (kind, inputs, label), same in itertools.groupby(KERNELS, lambda kernel: (kernel.type, kernel.inputs, kernel.label)):
+        if any(numbers := cells(list(same))):
+            lines.append((kind, inputs, label, *numbers))
     return report.table(("weights", "inputs", "kernel", *(chip.name for chip, _ in counted)), lines)
 
 
@@ -200,8 +234,8 @@ before and after the loop, and the rounding of inputs, which is a kernel of its 
 What cannot be compared: instructions, registers, waves and cycles are those of whole kernels. llama.cpp's have their loop several times over (rolled
 out by 4, by 2 and not at all, and again for rows that are left over; of q4_K twice), so neither their instructions nor the driver's estimate of
 cycles are those of a product. Lanes of a subgroup of ours sum as many rows and read the same inputs; in llama.cpp's a workgroup's lanes share one row or
-two. So their loads have other widths and reach memory in another way, which no count of instructions shows. Of 32 weights q4_K has a
-scale and a minimum of 6 bits, our q4 and q4_1 two halves, q4_0 one. The loops of Apple M1 are not counted.
+two. So their loads have other widths and reach memory in another way, which no count of instructions shows. IQ2 and IQ1
+are IQ2_XXS and IQ1_S in llama.cpp. The loops of Apple M1 are not counted.
 """
 
 

@@ -33,6 +33,9 @@ GLSLANG = Wanted("glslang-trixie", SUITES[:1], ("glslang-tools",))
 # Debian sid's llama.cpp with its Vulkan backend, and sid's Mesa.
 PEER = Wanted("sid-peer", NEWEST.suites, ("llama.cpp-tools", "libggml0-backend-vulkan", *NEWEST.packages))
 
+# The same on CPUs, with OpenBLAS, which multiplies floats: its own products round their inputs to 8 bits.
+FLOATS = Wanted("sid-floats", NEWEST.suites, ("llama.cpp-tools-extra", "libggml0-backend-blas", "libopenblas0-pthread"))
+
 
 class Unavailable(Exception):
     """The packages are not available. str(): why."""
