@@ -78,7 +78,8 @@ TEST(SpecialiseTest, AProductKeepsTheCodeOfItsFormats) {
                                           .step = 1,
                                           .staged = 0,
                                           .second_tile = 0,
-                                          .second_format = FORMAT_F16};
+                                          .second_format = FORMAT_F16,
+                                          .exact_halves = false};
   const Words one = specialise(words, constants.list());
   EXPECT_LT(one.size() * 3, words.size() * 2);
   constants.second_tile = 2;
