@@ -89,10 +89,7 @@ void print_tables(const weft_model_info& info, const Json& description) {
                    info.max_context, static_cast<double>(info.parameters) / 1e6)
             << format("%s; %s\n", info.device, info.driver)
             << format("%s read to decode a token\n", human_bytes(static_cast<double>(info.bytes_per_token)).c_str());
-  if (description.contains("softmaxes")) {
-    const Json& softmaxes = description.at("softmaxes");
-    std::printf("%u softmaxes (%s)\n", softmaxes.at("count").get<unsigned>(), text(softmaxes, "kind").c_str());
-  }
+  if (description.contains("head")) std::cout << text(description.at("head"), "text") << "\n";
   if (description.contains("tie")) print_tie(description.at("tie"));
   if (description.contains("untied_by_tensors"))
     std::cout

@@ -145,15 +145,16 @@ void run_rank(const RankArgs& args) {
       args.file.empty() ? random_ids(info.vocab_size, most) : model.tokenize(read_text(args.file), true);
   const std::size_t contexts = std::min(most, ids.size());
   const Json described = Json::parse(model.describe());
-  const std::string kind = described.contains("softmaxes") ? described.at("softmaxes").at("kind") : Json("one");
+  const Json head = described.value("head", Json{{"kind", "plain"}, {"gives_log_probabilities", false}});
+  const bool has_logits = !head.at("gives_log_probabilities");
   const auto [logits, log_probs] = products_of(read_samples(model, ids, contexts));
-  // Several softmaxes have no logits: the model gives log-probabilities.
   std::vector<std::pair<const char*, Spectrum>> spectra;
-  if (kind == "one") spectra.emplace_back("logits", spectrum_of(logits, contexts));
+  if (has_logits) spectra.emplace_back("logits", spectrum_of(logits, contexts));
   spectra.emplace_back("log-probabilities", spectrum_of(log_probs, contexts));
   if (!args.plot.empty()) draw(spectra, info, args);
   if (args.json) {
-    Json result = {{"contexts", contexts}, {"width", info.width}, {"vocab_size", info.vocab_size}, {"softmaxes", kind}};
+    Json result = {
+        {"contexts", contexts}, {"width", info.width}, {"vocab_size", info.vocab_size}, {"head", head.at("kind")}};
     for (const auto& [name, spectrum] : spectra)
       result[name] = {{"rank", spectrum.rank}, {"singular_values", spectrum.values}};
     result.update({{"device", info.device}, {"driver", info.driver}, {"type", info.type}});
@@ -163,7 +164,7 @@ void run_rank(const RankArgs& args) {
   for (const auto& [name, spectrum] : spectra) print(name, spectrum, info.width);
   if (contexts < info.width + 2) {
     std::cout << format("too few contexts to show the limit of the width: it takes %u\n", info.width + 2);
-  } else if (kind == "one") {
+  } else if (has_logits) {
     std::cout << format("one softmax: at most %u and %u\n", info.width, info.width + 1);
   } else {
     std::cout << format("one softmax would have at most %u\n", info.width + 1);

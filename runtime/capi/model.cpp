@@ -325,9 +325,10 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
                              {"bytes_per_token", info.bytes_per_token},
                              {"load_seconds", info.load_seconds},
                              {"tokenizer_fingerprint", fingerprint_text(info.tokenizer_fingerprint)}};
-    if (const Softmaxes& s = model->model.config.softmaxes; s.kind != SoftmaxKind::plain)
-      description["softmaxes"] = {{"kind", s.kind == SoftmaxKind::mixture ? "mixture" : "adaptive"},
-                                  {"count", s.count}};
+    const OutputHead* const head = model->model.config.head.get();
+    if (head)
+      description["head"] = {
+          {"kind", head->kind()}, {"text", head->text()}, {"gives_log_probabilities", head->gives_log_probabilities()}};
     if (!weights.shards.empty()) description["shards"] = shards_json(model->model, model->loaded_from.devices);
     if (model->chat_template) description["chat_template"] = model->tokenizer.chat_template();
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
@@ -372,9 +373,10 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
     }
     if (weights.logit_bias) add_buffer(weights.logit_bias, {"add"});
     if (weights.masked_head) add_buffer(weights.masked_head->buffer, {"matmul", "norm", "add"});
-    if (weights.softmaxes) {
-      add_buffer(weights.softmaxes->buffer, {"matmul"});
-      add_buffer(weights.softmaxes->bounds, {"log_sum", "mix"});
+    if (head) {
+      add_buffer(weights.head->buffer, {"matmul"});
+      if (weights.head->constants)
+        add_buffer(weights.head->constants, head->constants(model->model.config.vocab).users);
     }
     description["types"] = types_json(retyped, "file_type", "device_type");
     description["tensors"] = std::move(tensors);

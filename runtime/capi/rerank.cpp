@@ -100,7 +100,7 @@ weft_status weft_reranker_create(const weft_model* model, weft_reranker** rerank
     const auto lock = lock_users(*model);
     need_weights(*model);
     model->model.weights.need_all_rows("ratings");
-    model->model.weights.need_one_softmax("ratings");
+    model->model.need_plain_head("ratings");
     *reranker = new weft_reranker(model);
   });
 }

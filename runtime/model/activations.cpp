@@ -1,7 +1,6 @@
 #include "model/activations.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -52,8 +51,7 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
   const auto of_experts = [&](uint32_t cols) { return uint64_t{config.experts.used} * stride_of(cols); };
   const bool matrices = ops::uses_matrices(plan) && !ops::can_fuse(plan, tokens);
   const uint32_t widest = std::max({config.width, queries, ffn, linear.values()});
-  const uint32_t softmaxes = config.mixes_softmaxes() ? std::bit_ceil(config.softmaxes.count) : 0;
-  const uint32_t adaptive = config.softmaxes.kind == SoftmaxKind::adaptive ? 1 : 0;
+  const uint64_t head_words = config.head ? config.head->scratch_bytes(config.vocab) / 4 : 0;
   return {{&Activations::x, tokens, config.width},
           {&Activations::normed, tokens, config.width},
           {&Activations::begun, tokens, ops::begun_stride(config.width)},
@@ -79,13 +77,7 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
           {&Activations::shared_gate, tokens, config.layer_kind.shared_expert == SharedExpert::gated},
           {&Activations::halves, tokens, matrices ? ops::halves_stride(widest) : 0},
           {&Activations::logits, sampled, config.vocab},
-          {&Activations::softmax_states, softmaxes, config.width},
-          {&Activations::softmax_rotated, softmaxes, config.width},
-          {&Activations::softmax_logits, softmaxes, config.vocab},
-          {&Activations::softmax_priors, softmaxes ? 1u : 0u, softmaxes},
-          {&Activations::softmax_sums, softmaxes ? 1u : 0u,
-           static_cast<uint32_t>(ops::log_sum_bytes(config.vocab, softmaxes) / 4)},
-          {&Activations::clusters, adaptive, sizeof(abi::ClusterState) / 4},
+          {&Activations::head, 1, head_words},
           {&Activations::scores, sampled, ops::score_bytes(config.vocab) / 4},
           {&Activations::candidates, sampled, candidate_stride * sizeof(abi::Candidate) / 4}};
 }

@@ -37,17 +37,11 @@ struct Activations {
   View expert_gate_up;  // (tokens, used, 2 * expert_ffn)
   View expert_inner;    // (tokens, used, expert_ffn)
   View shared_gate;     // (tokens, 1)
-  View halves;  // (tokens, ops::halves_stride(of the widest input)); no columns if no product multiplies matrices
-  View logits;  // (sampled, vocab)
-  // Buffers of several softmaxes, their number rounded up to a power of two; no rows for a single softmax.
-  View softmax_states;   // (softmaxes, width)
-  View softmax_rotated;  // (softmaxes, width) in the vocabulary table's basis
-  View softmax_logits;   // (softmaxes, vocab)
-  View softmax_priors;   // (1, softmaxes)
-  View softmax_sums;     // ops::log_sum_bytes(vocab, softmaxes)
-  View clusters;         // abi::ClusterState of an adaptive softmax
-  View scores;           // (sampled, vocab) logits after penalty and temperature
-  View candidates;       // (sampled, candidate_stride()) of abi::Candidate
+  View halves;      // (tokens, ops::halves_stride(of the widest input)); no columns if no product multiplies matrices
+  View logits;      // (sampled, vocab)
+  View head;        // OutputHead::scratch_bytes of a head with weights of its own; no columns without one
+  View scores;      // (sampled, vocab) logits after penalty and temperature
+  View candidates;  // (sampled, candidate_stride()) of abi::Candidate
 };
 
 // Distance between the candidates of two sampled tokens: the most that sample or project can leave for one. table: that

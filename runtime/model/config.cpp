@@ -92,37 +92,6 @@ void read_gguf_t5(Config& c, const ModelFile& file, const JsonObject& values) {
   finish_t5(c, !file.find("output.weight"), layers);
 }
 
-// docs/formats.md has the keys.
-void read_softmaxes(Config& c, const JsonObject& values, const std::string& p) {
-  Softmaxes& s = c.softmaxes;
-  const std::string kind = values.text(p + "softmax.kind", "plain");
-  if (kind == "mixture") {
-    s.kind = SoftmaxKind::mixture;
-    s.count = values.integer(p + "softmax.count", 2, MAX_SOFTMAXES);
-  } else if (kind == "adaptive") {
-    s.kind = SoftmaxKind::adaptive;
-    const std::string key = p + "softmax.cutoffs";
-    const std::string expected = "1 to " + std::to_string(MAX_SOFTMAXES - 1) + " ascending numbers above 0";
-    if (!values.has(key)) throw Error(Code::bad_file, "the value '" + key + "' is missing", values.place());
-    const JsonValue& cutoffs = values.at(key);
-    if (!cutoffs.is_array() || cutoffs.empty() || cutoffs.size() >= MAX_SOFTMAXES) values.refuse(key, expected);
-    for (const JsonValue& cutoff : cutoffs.items()) {
-      const uint64_t last = s.cutoffs.empty() ? 0 : s.cutoffs.back();
-      if (!cutoff.is_number_unsigned() || cutoff.get<uint64_t>() <= last || cutoff.get<uint64_t>() > kMost)
-        values.refuse(key, expected);
-      s.cutoffs.push_back(cutoff.get<uint32_t>());
-    }
-    s.count = static_cast<uint32_t>(s.cutoffs.size()) + 1;
-  } else if (kind != "plain") {
-    unsupported("not supported: softmax '" + kind + "'", values);
-  }
-  if (s.kind == SoftmaxKind::plain) return;
-  const std::string with = "not supported: several softmaxes with ";
-  if (c.logit_cap != 0 || c.logit_scale != 1) unsupported(with + "a cap or scale of the logits", values);
-  if (c.layer_kind.sees_all || c.layer_kind.sees_source) unsupported(with + "an encoder", values);
-  if (c.width % 64 != 0) unsupported(with + "a width that is no multiple of 64", values);
-}
-
 float read_multiplier(const Config& c, const JsonObject& values, const std::string& key) {
   const double own = c.traits->gguf_multipliers ? values.number(key, kTiny, 1e6) : values.number(key, kTiny, 1e6, 1);
   return static_cast<float>(own);
@@ -185,7 +154,8 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   if (!same && (c.experts.count > 0 || c.encoder))
     unsupported("not supported: feed-forwards of different widths in this family", values);
   for (uint32_t layer = 0; layer < c.layers && !same; ++layer) c.layer_configs[layer].ffn = ffn[layer];
-  read_softmaxes(c, values, p);
+  c.head = read_output_head(
+      values, p, {c.width, c.logit_cap != 0 || c.logit_scale != 1, c.layer_kind.sees_all || c.layer_kind.sees_source});
   read_gguf_pictures(c, values);
   return c;
 }

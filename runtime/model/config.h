@@ -17,7 +17,7 @@
 #include "model/score_buckets.h"
 #include "model/sentence_config.h"
 #include "ops/ops.h"
-#include "vocab/heads/softmaxes.h"
+#include "vocab/heads/output_head.h"
 
 namespace weft {
 
@@ -58,7 +58,7 @@ struct Config {
   float logit_scale = 1;      // of the logits, before the cap
   float logit_cap = 0;        // soft-cap of the logits; 0: none
   ops::QueryGrowth query_growth;
-  Softmaxes softmaxes;
+  std::shared_ptr<const OutputHead> head;  // with weights of its own; nullptr: the table alone gives logits
   ops::Pairs pairs = ops::Pairs::halves;
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layer_configs;  // (layers)
@@ -94,7 +94,6 @@ struct Config {
   uint32_t ffn_of(uint32_t layer) const { return layer_configs[layer].ffn ? layer_configs[layer].ffn : ffn; }
   // As shaders/lib/soft_cap.glsl.
   float soft_capped(float logit) const { return logit_cap > 0 ? logit_cap * std::tanh(logit / logit_cap) : logit; }
-  bool mixes_softmaxes() const { return softmaxes.kind != SoftmaxKind::plain; }
   ops::NormShape norm() const { return {width, epsilon, layer_kind.norm}; }
   // True if each branch begins with an RMSNorm of x that only a product reads, and the one before knows its weights.
   bool begins_norms() const {

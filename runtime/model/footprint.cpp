@@ -39,11 +39,11 @@ uint64_t other_bytes(const Config& config, Parts& parts, const DeviceFormats& fo
     const Pieces pieces = parts.sound_input(input);
     bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices);
   }
-  if (config.mixes_softmaxes()) {
-    SoftmaxWeights weights;
-    const Pieces pieces = parts.softmaxes(weights);
+  if (config.head) {
+    HeadWeights weights;
+    const Pieces pieces = parts.head(weights);
     bytes += set_offsets(pieces, parts.sources_of(pieces.matrices, -1, Parts::AsStored::yes), formats.matrices) +
-             config.softmaxes.count * 8;
+             config.head->constants(config.vocab).words.size() * 4;
   }
   if (const TensorView* const bias = parts.logit_bias()) {
     std::vector<float> values(element_count(bias->shape));

@@ -72,7 +72,7 @@ struct Tail {
   PartialHeadSteps steps = {};                  // of a partial head
   bool logprobs = false;                        // leave log-probabilities of each token too
   // (vocab) floats: 0, or -infinity for tokens that may not follow. Replaces a partial head's mask if other devices
-  // have rows of the table, and for several softmaxes; nullptr: any token may follow.
+  // have rows of the table, and with an OutputHead; nullptr: any token may follow.
   const Buffer* mask = nullptr;
   uint32_t timestamps = 0;  // not 0: the first timestamp, for ops::timestamps
 

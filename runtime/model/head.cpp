@@ -24,8 +24,8 @@ struct Head : Network {
       ops::project_best(r, table(), a.rotated, a.candidates, candidate_stride(pass.model), rows);
       return choose(tails, ops::best_count(r.device().plan(), table()));
     }
-    if (w.softmaxes)
-      mix_softmaxes(rows, a.normed, a.logits, tails);
+    if (c.head)
+      own_head(rows, a.normed, a.logits, tails);
     else if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
       ops::project(r, table(), a.rotated, a.logits, rows);
     finish_logits(tails);
@@ -91,8 +91,8 @@ struct Head : Network {
     end_norm(false);
     for (uint32_t first = 0; first < tokens; first += group) {
       const uint64_t at = first / group * group_bytes;
-      if (w.softmaxes)
-        mix_softmaxes(group, a.normed.part(at, group_bytes), group_logits);
+      if (c.head)
+        own_head(group, a.normed.part(at, group_bytes), group_logits);
       else
         ops::project(r, table(), a.rotated.part(at, group_bytes), group_logits, group);
       ops::nll(r, state, pass.step.history, group_logits, nll, c.vocab, first, group, masked ? &allowed : nullptr,
@@ -124,30 +124,32 @@ struct Head : Network {
   }
   // The output table. An image encoder has none.
   const Matrix& table() const { return w.output_table().matrix(); }
-  // a.normed = the final norm of x, and a.rotated the same in the table's basis, if one softmax is projected.
+  // a.normed = the final norm of x, and a.rotated the same in the table's basis, if that is projected.
   // last_only: of the pass's last token, in row 0.
   void end_norm(bool last_only) const {
-    if (!w.softmaxes && c.norm().kind == ops::NormKind::rms)
+    if (!c.head && c.norm().kind == ops::NormKind::rms)
       return ops::rotate_normed(r, table(), c.norm(), state, a.x, w.final_norm, a.normed, a.rotated, tokens, last_only);
     ops::norm(r, c.norm(), state, a.x, w.final_norm, a.normed, tokens, last_only);
-    if (!w.softmaxes) ops::rotate(r, table(), a.normed, a.rotated, last_only ? 1 : tokens);
+    if (!c.head) ops::rotate(r, table(), a.normed, a.rotated, last_only ? 1 : tokens);
   }
-  // logits[i] = the logarithms of the probabilities that several softmaxes make of states[i].
+  // logits[i] = what the model's head with weights of its own makes of states[i].
   // states (rows, stride_of(width)) after the final norm, logits (rows, stride_of(vocab))
   // tails: what is chosen from each row's logits; none: nothing, all of them are needed.
-  void mix_softmaxes(uint32_t rows, const View& states, const View& logits, std::span<const Tail> tails = {}) const {
+  void own_head(uint32_t rows, const View& states, const View& logits, std::span<const Tail> tails = {}) const {
     const uint64_t bytes = uint64_t{stride_of(c.width)} * 4, logit_bytes = uint64_t{stride_of(c.vocab)} * 4;
-    const SoftmaxScratch scratch = {a.softmax_states, a.softmax_rotated, a.softmax_logits,
-                                    a.softmax_priors, a.softmax_sums,    a.clusters};
-    for (uint32_t row = 0; row < rows; ++row) {
-      const View h = states.part(row * bytes, bytes), to = logits.part(row * logit_bytes, logit_bytes);
-      const Pass& one = tails.empty() ? pass : pass.sessions()[row];
-      const SoftmaxHead head(r, c.softmaxes, *w.softmaxes, table(), scratch, state, c.width, c.vocab);
-      if (!tails.empty() && tails[row].chooses() && !tails[row].logprobs && !tails[row].mask) {
-        head.winning(h, to, {one.step.state, one.step.params, one.step.token_flags, one.a.scores});
+    for (uint32_t i = 0; i < rows; ++i) {
+      const View h = states.part(i * bytes, bytes), to = logits.part(i * logit_bytes, logit_bytes);
+      const HeadRow row = {r, *w.head, table(), c.vocab, a.head, state, h, to};
+      if (tails.empty()) {
+        c.head->record(row);
+        continue;
+      }
+      const Pass& one = pass.sessions()[i];
+      if (tails[i].chooses() && !tails[i].logprobs && !tails[i].mask) {
+        c.head->record_choice(row, {one.step.state, one.step.params, one.step.token_flags, one.a.scores});
       } else {
-        head.all(h, to);
-        if (!tails.empty()) head.count_all(exact_count(one));
+        c.head->record(row);
+        if (const uint32_t read = c.head->rows_read(c.vocab)) r.fill(exact_count(one), read);
       }
     }
   }
@@ -156,7 +158,7 @@ struct Head : Network {
   }
   // True if the projection can do the greedy argmax itself: full head, no bias, no mask, no log-probabilities.
   bool projection_picks(std::span<const Tail> tails) const {
-    return !w.logit_bias && !w.softmaxes && std::ranges::all_of(tails, [](const Tail& tail) {
+    return !w.logit_bias && !c.head && std::ranges::all_of(tails, [](const Tail& tail) {
       return tail.kind == Tail::Kind::greedy && !tail.partial && !tail.mask && !tail.logprobs;
     });
   }

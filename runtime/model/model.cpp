@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace weft {
 
 uint64_t Model::bytes_per_token() const {
@@ -33,6 +35,10 @@ uint64_t Model::parameters() const {
     count += elements;
   }
   return count;
+}
+
+void Model::need_plain_head(const char* what) const {
+  if (config.head) throw Error(Code::unsupported, config.head->refusal(), what, config.head->hint());
 }
 
 }  // namespace weft

@@ -19,6 +19,8 @@ struct Model {
   uint64_t bytes_per_token() const;
   // Elements of all tensors; a shared table counts once.
   uint64_t parameters() const;
+  // Throws Error(unsupported) if the model has a head with weights of its own. what: cannot be done then.
+  void need_plain_head(const char* what) const;
 };
 
 }  // namespace weft

@@ -34,9 +34,9 @@ void Parts::check(Parts* encoder) {
     MaskedHead head;
     sources_of(masked_head(head).matrices, -1, AsStored::yes);
   }
-  if (config_.mixes_softmaxes()) {
-    SoftmaxWeights weights;
-    sources_of(softmaxes(weights).matrices, -1, AsStored::yes);
+  if (config_.head) {
+    HeadWeights weights;
+    sources_of(head(weights).matrices, -1, AsStored::yes);
   }
   tensors_.refuse_leftovers();
 }
@@ -209,20 +209,17 @@ Pieces Parts::masked_head(MaskedHead& head) {
   return pieces;
 }
 
-// The priors are few and decide between softmaxes: never rounded to less than f16.
-Pieces Parts::softmaxes(SoftmaxWeights& weights) {
-  const Softmaxes& s = config_.softmaxes;
-  if (!s.cutoffs.empty() && s.cutoffs.back() >= config_.vocab)
-    throw Error(Code::bad_file,
-                "the last softmax begins at row " + std::to_string(s.cutoffs.back()) + ", the vocabulary has " +
-                    std::to_string(config_.vocab),
-                file_.path.string());
-  const uint64_t width = config_.width, rows = s.own() * width;
-  const bool biased = s.kind == SoftmaxKind::mixture;
-  Pieces pieces = {{{weights.states, width, {{"softmax_states", rows}}, biased},
-                    {weights.priors, width, {{"softmax_priors", s.own()}}, false, 0, Format::f16}},
-                   {}};
-  if (biased) pieces.vectors.push_back({weights.states.bias, {{&tensors_.bias("softmax_states", -1, rows)}}});
+Pieces Parts::head(HeadWeights& weights) {
+  config_.head->check(config_.vocab, file_.path.string());
+  const std::vector<HeadMatrix> all = config_.head->matrices();
+  weights.matrices.resize(all.size());
+  Pieces pieces;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const HeadMatrix& one = all[i];
+    Matrix& matrix = weights.matrices[i];
+    pieces.matrices.push_back({matrix, one.cols, {{one.role, one.rows}}, one.biased, 0, one.format});
+    if (one.biased) pieces.vectors.push_back({matrix.bias, {{&tensors_.bias(one.role, -1, one.rows)}}});
+  }
   return pieces;
 }
 

@@ -85,7 +85,7 @@ class Parts {
   float layer_scale(int index);
   bool has_masked_head();
   Pieces masked_head(MaskedHead& head);
-  Pieces softmaxes(SoftmaxWeights& softmaxes);
+  Pieces head(HeadWeights& head);  // config().head must be there
 
   // For an image encoder: check() without a vocabulary, and the tensors outside the layers.
   void check_image(ImageEnds& ends);

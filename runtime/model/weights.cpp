@@ -47,19 +47,13 @@ void Weights::need_all_rows(const char* what) const {
               "load the model on one device for this");
 }
 
-void Weights::need_one_softmax(const char* what) const {
-  if (!softmaxes) return;
-  throw Error(Code::unsupported, "the model's probabilities come from several softmaxes", what,
-              "docs/softmaxes.md says what works with them");
-}
-
 uint64_t Weights::vocab_bytes() const { return embedding->bytes() + (separate_output ? separate_output->bytes() : 0); }
 
 uint64_t Weights::layer_bytes() const {
   uint64_t bytes = attention_norms.bytes() + final_norm.bytes() + embedding_norm.bytes() + positions.bytes() +
                    score_biases.bytes() + logit_bias.bytes();
   if (masked_head) bytes += masked_head->buffer.bytes();
-  if (softmaxes) bytes += softmaxes->buffer.bytes() + softmaxes->bounds.bytes();
+  if (head) bytes += head->bytes();
   if (layer_inputs) bytes += layer_inputs->bytes() + layer_inputs->table->bytes();
   if (sound) bytes += sound->buffer.bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();

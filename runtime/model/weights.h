@@ -108,7 +108,7 @@ struct Weights {
   Buffer score_biases;                        // (heads, 2 * buckets.farthest + 1), by distance; none: without bytes
   Buffer logit_bias;                          // (vocab) added to the logits; none: without bytes
   std::unique_ptr<MaskedHead> masked_head;    // nullptr: the file has none
-  std::unique_ptr<SoftmaxWeights> softmaxes;  // nullptr: the logits' plain softmax
+  std::unique_ptr<HeadWeights> head;          // of Config::head; nullptr: the model has none
   std::unique_ptr<LayerInputs> layer_inputs;  // nullptr: layers have no embeddings of their own
   std::unique_ptr<SoundInput> sound;          // of an encoder that reads sound; nullptr: it reads tokens
   std::shared_ptr<const Model> encoder;       // of an encoder-decoder: its other half
@@ -135,8 +135,6 @@ struct Weights {
   }
   // Throws Error(unsupported) if other devices have rows of the vocabulary tables. what: cannot be done then.
   void need_all_rows(const char* what) const;
-  // The same if several softmaxes make a probability.
-  void need_one_softmax(const char* what) const;
   std::string type() const;  // the matrices' formats, finest first: "q8", or "q8+q4"
   bool tied() const { return !separate_output; }
   const Table& output_table() const { return separate_output ? *separate_output : *embedding; }

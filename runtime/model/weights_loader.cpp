@@ -1,7 +1,6 @@
 #include "model/weights_loader.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "base/error.h"
@@ -55,8 +54,8 @@ void WeightsLoader::check_split(bool has_encoder) const {
   if (has_encoder || config_.layer_kind.sees_all)
     throw Error(Code::unsupported, "the vocabulary of the family '" + config_.family + "' is not split between devices",
                 file_->path.string(), hint);
-  if (config_.mixes_softmaxes())
-    throw Error(Code::unsupported, "the vocabulary of several softmaxes is not split between devices",
+  if (config_.head)
+    throw Error(Code::unsupported, config_.head->refusal() + ": the vocabulary is not split between devices",
                 file_->path.string(), hint);
   if (layer_buffer_bytes_)
     throw Error(Code::unsupported, "layers are not streamed if the vocabulary is split between devices",
@@ -214,7 +213,7 @@ void WeightsLoader::load_ends() {
     const std::vector<Rounding*> roundings = allocate(head.buffer, "masked-token head", -1, parts_.masked_head(head));
     upload(-1, parts_.masked_head(head), roundings);
   }
-  if (config_.mixes_softmaxes()) load_softmaxes();
+  if (config_.head) load_head();
   const TensorView* const bias = parts_.logit_bias();
   if (!bias) return;
   // It is 0 in all known models: then nothing is added.
@@ -224,21 +223,16 @@ void WeightsLoader::load_ends() {
   report_->add_floats(*bias, any ? values.size() : 0, "logit bias");
 }
 
-void WeightsLoader::load_softmaxes() {
-  const uint64_t bytes = uint64_t{std::bit_ceil(config_.softmaxes.count)} * stride_of(config_.vocab) * 4;
-  if (const uint64_t limit = device_->plan().slice_bytes; bytes > limit)
-    throw Error(Code::unsupported,
-                "the logits of " + std::to_string(config_.softmaxes.count) + " softmaxes take " +
-                    std::to_string(bytes) + " bytes, a binding of this device reaches " + std::to_string(limit),
-                file_->path.string());
-  weights_.softmaxes = std::make_unique<SoftmaxWeights>();
-  SoftmaxWeights& own = *weights_.softmaxes;
-  upload(-1, parts_.softmaxes(own), allocate(own.buffer, "softmaxes", -1, parts_.softmaxes(own)));
-  std::vector<uint32_t> bounds;
-  for (uint32_t k = 0; k < config_.softmaxes.count; ++k)
-    bounds.insert(bounds.end(), {config_.softmaxes.first_row(k), config_.softmaxes.end_row(k, config_.vocab)});
-  own.bounds = Buffer(device_, "softmax bounds", bounds.size() * 4, Memory::device);
-  uploader_.upload(own.bounds, std::span<const uint32_t>(bounds));
+void WeightsLoader::load_head() {
+  const OutputHead& head = *config_.head;
+  head.check_device(device_->plan(), config_.vocab, file_->path.string());
+  weights_.head = std::make_unique<HeadWeights>();
+  HeadWeights& own = *weights_.head;
+  upload(-1, parts_.head(own), allocate(own.buffer, head.buffer_name(), -1, parts_.head(own)));
+  const HeadConstants constants = head.constants(config_.vocab);
+  if (constants.words.empty()) return;
+  own.constants = Buffer(device_, constants.name, constants.words.size() * 4, Memory::device);
+  uploader_.upload(own.constants, std::span<const uint32_t>(constants.words));
 }
 
 // The table stays in the host's memory: a token reads one row of it.

@@ -23,7 +23,7 @@ class WeightsLoader {
   // Everything from the embedding to the final norm. later: allocates the layers but does not upload them; the caller
   // calls load_layer() for each, in order.
   void load_body(bool later);
-  void load_ends();  // the masked-token head, the softmaxes and the logit bias
+  void load_ends();  // the heads and the logit bias
   // Loads a whole image encoder, without check() and load_vocabulary().
   void load_image(ImageEnds& ends);
   Weights take() { return std::move(weights_); }
@@ -44,7 +44,7 @@ class WeightsLoader {
                                    const std::string& buffer, Memory memory = Memory::device);
   void load_norm(Buffer& buffer, const std::vector<Floats>& parts, const char* name, float scale);
   void load_attention_norms();
-  void load_softmaxes();
+  void load_head();
   void load_layer_inputs();
   void load_positions();
   void load_score_biases();

@@ -326,8 +326,7 @@ void Session::Generation::count_bytes(const abi::RingEntry& entry, double sharin
   SessionStats& stats = s_.stats_;
   const Matrix& table = s_.model_.weights.output_table().matrix();
   const RowsRead counts = s_.on_device().head.counts(entry);
-  const bool shared = !s_.on_device().head.partial() && !s_.model_.weights.softmaxes;
-  const double head_bytes = counts.bytes(table) / (shared ? sharing : 1);
+  const double head_bytes = counts.bytes(table) / (counts.shared ? sharing : 1);
   ++stats.head_tokens;
   stats.head_bytes += head_bytes;
   stats.head_rows += counts.exact;

@@ -77,7 +77,7 @@ void Session::set_tuned_lens(const std::filesystem::path& folder) {
 
 bool Session::lens(const LensRange& range, const OnLens& on_row) {
   check(range, ids_.size(), model_.config.layers);
-  model_.weights.need_one_softmax("lens");
+  model_.need_plain_head("lens");
   need_no_picture("lens");
   OnDevice& d = on_device();
   const uint32_t chunk = d.schedule.chunk_tokens();

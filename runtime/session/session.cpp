@@ -137,7 +137,7 @@ void Session::change(SettingsChange change) {
   const bool guesses = change.drafter && *change.drafter;
   if (guesses) {
     model_.weights.need_all_rows("guessing ahead");
-    model_.weights.need_one_softmax("guessing ahead");
+    model_.need_plain_head("guessing ahead");
   }
   const bool other_kernels = !change.drafter && drafter_ && sampling.tail() != sampling_.tail();
   if (on_device_ && (guesses || other_kernels)) on_device_->schedule.prepare_checks(sampling.tail());

@@ -131,7 +131,7 @@ class Session {
   // Checks several tokens in a pass if the drafter guesses them; nullptr: every token has its own pass. The tokens are
   // the same with and without it. With a grammar and a keep-list together nothing is drafted; in the shared passes of a
   // batch, only drafters that guess in batches are used.
-  // Throws Error(unsupported) if other devices have rows of the vocabulary table, and for several softmaxes.
+  // Throws Error(unsupported) if other devices have rows of the vocabulary table, and for a model with an OutputHead.
   void set_drafter(std::unique_ptr<Drafter> drafter);
   // Changes several settings. If it throws, nothing has changed.
   void change(SettingsChange change);

@@ -22,7 +22,7 @@ constexpr double kFastProbability = 1e-4;
 bool VocabHeadSetup::only_full() const { return model_.weights.logit_bias || masks_all_rows(); }
 
 bool VocabHeadSetup::masks_all_rows() const {
-  return !model_.weights.shards.empty() || model_.weights.softmaxes || !has_basis();
+  return !model_.weights.shards.empty() || model_.config.head || !has_basis();
 }
 
 bool VocabHeadSetup::has_basis() const { return model_.weights.output_table().matrix().layout == Layout::planes; }
@@ -35,7 +35,7 @@ void VocabHeadSetup::prepare_grammar() {
 // Makes the buffers of a partial head.
 void VocabHeadSetup::need_buffers() {
   if (buffers_) return;
-  model_.weights.need_one_softmax("head");
+  model_.need_plain_head("head");
   if (model_.weights.logit_bias)
     throw Error(Code::unsupported, "the model adds a bias to each logit", "head", "only the head full can");
   if (!has_basis())
@@ -159,8 +159,11 @@ const PartialHeadBuffers* VocabHeadSetup::mask_kept() {
 }
 
 RowsRead VocabHeadSetup::counts(const abi::RingEntry& entry) const {
-  if (model_.config.softmaxes.kind == SoftmaxKind::adaptive) return {HEAD_ALL, positions_, {}, entry.exact};
-  if (!partial_) return {HEAD_ALL, positions_, {}, model_.config.vocab};
+  if (!partial_) {
+    const OutputHead* const own = model_.config.head.get();
+    const bool counted = own && own->rows_read(model_.config.vocab) > 0;
+    return {HEAD_ALL, positions_, {}, counted ? entry.exact : model_.config.vocab, !own};
+  }
   return {ENTRY_MODE(entry.flags), positions_, {entry.refined[0], entry.refined[1], entry.refined[2]}, entry.exact};
 }
 

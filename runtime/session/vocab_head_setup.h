@@ -47,8 +47,8 @@ class VocabHeadSetup {
   Tail allow(Tail tail, const TokenSet& allowed, size_t position);
   // The same tail, for tokens of which each has a mask of its own: it must be a head without a keep-list.
   Tail allow_draft(Tail tail);
-  // True if a mask needs every row: masks of partial heads are of one device's rows, of one softmax, and of a table in
-  // a basis.
+  // True if a mask needs every row: masks of partial heads are of one device's rows, of a model without a head of its
+  // own, and of a table in a basis.
   bool masks_all_rows() const;
   // After begin(): the buffers, with the keep-list as a mask; nullptr: every token is kept.
   const PartialHeadBuffers* mask_kept();

@@ -26,10 +26,10 @@ class Rank(unittest.TestCase):
     def test_width_64(self):
         """One softmax has rank 64 and 65, whatever the model; a mixture has no such limit, an adaptive softmax one for each of its own."""
         found = weft_json("lab", "rank", "-m", plain())
-        self.assertEqual((found["width"], found["softmaxes"]), (64, "one"))
+        self.assertEqual((found["width"], found["head"]), (64, "plain"))
         self.assertEqual((found["logits"]["rank"], found["log-probabilities"]["rank"]), (64, 65))
         found = weft_json("lab", "rank", "-m", SOFTMAXES / "mixture/model.gguf")
-        self.assertEqual((found["width"], found["contexts"], found["softmaxes"]), (64, 128, "mixture"))
+        self.assertEqual((found["width"], found["contexts"], found["head"]), (64, 128, "mixture"))
         self.assertEqual(found["log-probabilities"]["rank"], 128)
         self.assertNotIn("logits", found)
 

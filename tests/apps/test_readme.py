@@ -135,7 +135,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(set(names("weft_devices")) - {"why"}, set(device))
         described = weft_json("inspect", plain())
         rounding = ["exact", "largest_error", "relative_error"]
-        self.assertEqual(names("weft_model_describe"), ["chat_template", "chat_template_problem", "tie", "untied_by_tensors", "softmaxes", "shards", "types", "tensors", "buffers", *rounding])
+        self.assertEqual(names("weft_model_describe"), ["chat_template", "chat_template_problem", "tie", "untied_by_tensors", "head", "shards", "types", "tensors", "buffers", *rounding])
         self.assertLessEqual({"types", "tensors", "buffers"}, set(described))
         self.assertLessEqual(set(rounding), set(described["tensors"][0]) & set(described["types"][0]))
         if device["caps"]["timestamps"]:

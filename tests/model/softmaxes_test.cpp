@@ -13,6 +13,7 @@
 #include "support/op_inputs.h"
 #include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
+#include "vocab/heads/softmaxes.h"
 
 namespace weft::test {
 namespace {
@@ -21,6 +22,8 @@ using nlohmann::json;
 using Ids = std::vector<uint32_t>;
 
 constexpr double kTolerance = 2e-3;  // of f16's logits, in units of the spread, as tests/model/families_test.cpp has it
+
+const SoftmaxHead& softmaxes_of(const Config& config) { return dynamic_cast<const SoftmaxHead&>(*config.head); }
 
 class SoftmaxesTest : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
@@ -201,23 +204,23 @@ class ClustersTest : public GpuTest {
 
 // Rows that a greedy choice computes of these ln p: those of the first softmax; then of the likeliest cluster whose
 // share is above the best row's probability; then of all whose share is above that of the best row so far.
-uint64_t rows_for(const Softmaxes& softmaxes, std::span<const float> log_probs) {
+uint64_t rows_for(const SoftmaxHead& softmaxes, std::span<const float> log_probs) {
   const auto vocab = static_cast<uint32_t>(log_probs.size());
   const auto best_of = [&](uint32_t k) {
     return *std::max_element(log_probs.begin() + softmaxes.first_row(k),
                              log_probs.begin() + softmaxes.end_row(k, vocab));
   };
-  std::vector<double> shares(softmaxes.count);
-  for (uint32_t k = 0; k < softmaxes.count; ++k)
+  std::vector<double> shares(softmaxes.count());
+  for (uint32_t k = 0; k < softmaxes.count(); ++k)
     for (uint32_t row = softmaxes.first_row(k); row < softmaxes.end_row(k, vocab); ++row)
       shares[k] += std::exp(double{log_probs[row]});
   double best = std::exp(double{best_of(0)});
   const auto largest = static_cast<uint32_t>(std::max_element(shares.begin() + 1, shares.end()) - shares.begin());
-  std::vector<bool> read(softmaxes.count);
+  std::vector<bool> read(softmaxes.count());
   read[largest] = shares[largest] >= best;
   if (read[largest]) best = std::max(best, std::exp(double{best_of(largest)}));
-  uint64_t rows = softmaxes.cutoffs[0];
-  for (uint32_t k = 1; k < softmaxes.count; ++k)
+  uint64_t rows = softmaxes.first_row(1);
+  for (uint32_t k = 1; k < softmaxes.count(); ++k)
     if (read[k] || (read[largest] && shares[k] >= best))
       rows += softmaxes.end_row(k, vocab) - softmaxes.first_row(k) / TILE_ROWS * TILE_ROWS;
   return rows;
@@ -236,7 +239,7 @@ TEST_F(ClustersTest, GreedyReadsThoseWhoseShareIsLargeEnough) {
     const std::vector<float> log_probs = scorer.logits();
     const uint64_t before = session.stats().head_rows;
     const Ids next = generate(session, ids, 1);
-    const uint64_t want = rows_for(model->config.softmaxes, log_probs);
+    const uint64_t want = rows_for(softmaxes_of(model->config), log_probs);
     ASSERT_EQ(session.stats().head_rows - before, want) << "after " << ids.size() << " tokens";
     ASSERT_EQ(next[0], std::max_element(log_probs.begin(), log_probs.end()) - log_probs.begin());
     ++seen[want == 100 ? 0 : want < 388 ? 1 : 2];
@@ -318,13 +321,14 @@ Config config_with(const std::vector<std::pair<std::string, json>>& keys, uint32
 }
 
 TEST(SoftmaxKeys, AreRead) {
-  const Softmaxes mixture = config_with({{"softmax.kind", "mixture"}, {"softmax.count", 16}}).softmaxes;
-  EXPECT_EQ(mixture.kind, SoftmaxKind::mixture);
-  EXPECT_EQ(mixture.own(), 16u);
-  const Softmaxes adaptive = config_with({{"softmax.kind", "adaptive"}, {"softmax.cutoffs", {5, 9}}}).softmaxes;
-  EXPECT_EQ(adaptive.count, 3u);
-  EXPECT_EQ(adaptive.end_row(2, 20), 20u);
-  EXPECT_FALSE(config_with({{"softmax.kind", "plain"}}).mixes_softmaxes());
+  const Config mixture = config_with({{"softmax.kind", "mixture"}, {"softmax.count", 16}});
+  EXPECT_EQ(mixture.head->kind(), "mixture");
+  EXPECT_EQ(softmaxes_of(mixture).count(), 16u);
+  EXPECT_EQ(mixture.head->rows_read(20), 0u) << "all";
+  const Config adaptive = config_with({{"softmax.kind", "adaptive"}, {"softmax.cutoffs", {5, 9}}});
+  EXPECT_EQ(adaptive.head->text(), "3 softmaxes (adaptive)");
+  EXPECT_EQ(softmaxes_of(adaptive).end_row(2, 20), 20u);
+  EXPECT_EQ(config_with({{"softmax.kind", "plain"}}).head, nullptr);
 }
 
 TEST(SoftmaxKeys, AreRefusedByName) {

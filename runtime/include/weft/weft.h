@@ -256,8 +256,8 @@ WEFT_API void weft_model_get_info(const weft_model* model, weft_model_info* info
  *              and the Euclidean norm of their difference, relative to the kept one's; only if so
  *   untied_by_tensors  true: the file's configuration says that the vocabulary tables are one, but those that it has
  *              differ; each is used for its own, as in Transformers 5; only if so
- *   softmaxes  object {kind, count}: the several softmaxes that make a probability, a "mixture" or "adaptive"; only if
- *              there are several
+ *   head       object {kind, text, gives_log_probabilities}: the head with weights of its own that makes the logits:
+ *              "mixture" or "adaptive", "3 softmaxes (mixture)", and true if logits are ln p; only if there is one
  *   shards     array of {device, first_row, rows, bytes, and gigabytes_per_second or share}: which device has which
  *              rows of the vocabulary table; only if several do
  *   types      array of {file_type, device_type, tensors, exact, largest_error, relative_error}: a summary of tensors

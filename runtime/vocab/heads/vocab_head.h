@@ -34,6 +34,7 @@ struct RowsRead {
   uint64_t positions = 0;                        // rows that could be sampled
   std::array<uint64_t, ESTIMATES> refined = {};  // by the stage that refine read of them
   uint64_t exact = 0;
+  bool shared = false;  // all tokens of a pass are projected together
   double bytes(const Matrix& table) const;
 };
 
