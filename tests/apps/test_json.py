@@ -305,6 +305,20 @@ class Json(unittest.TestCase):
             out, _ = weft("inspect", path)
             self.assertIn(f"{entry['largest_error']:.2g} ({100 * entry['relative_error']:.2g}%)", out)
 
+    def test_bytes_of_made_files(self):
+        """apps/bench/bytes.py computes the bytes a token that `weft inspect` says, for K types with their mixtures and whole blocks, with the table in its basis and as it is."""
+        whole = model("k_f16.gguf", "--type", "f16", "--width", 512, "--ffn", 3072, "--layers", 2, "--heads", 8, "--kv-heads", 4, "--vocab", 8192)
+        for kind in ("q4_k_m", "q5_k_m", "q6_k"):
+            path, said = FOLDER / f"{kind}.gguf", FOLDER / f"{kind}.json"
+            weft("convert", whole, path, "--type", kind, "--force")
+            for options in ([], ["--native"]):
+                said.write_text(json.dumps(weft_json("inspect", path, *(["--vocab-type", "native"] if options else []))))
+                script = [sys.executable, ROOT / "apps/bench/bytes.py", *options, "--check", said]
+                done = subprocess.run(script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                self.assertEqual(done.returncode, 0, done.stdout)
+            wrong = subprocess.run([sys.executable, ROOT / "apps/bench/bytes.py", "--check", said], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(wrong.returncode, 1, wrong.stdout)  # a table as it is takes fewer bytes than one in its basis
+
     @unittest.skipIf("ASAN_OPTIONS" in os.environ, "AddressSanitizer keeps what is freed")
     def test_memory_while_loading(self):
         """A load takes memory for the device's copy, in the process where they share memory, and not for a second copy of the file."""
