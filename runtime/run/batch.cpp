@@ -56,7 +56,7 @@ std::vector<Neighbours> Batch::find_neighbours() const {
 }
 
 // Session i has the rows from i * tokens on.
-Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tokens) {
+RecordedPass Batch::record(const ActivationBuffers& activations, uint32_t tokens) {
   std::deque<Activations> rows;  // what a pass refers to stays in its place
   const auto over = [&](uint32_t first, uint32_t count) {
     Pass pass = {model_, activations, step_, members_.front().context, whole_rows(model_, members_.size() * count)};
@@ -74,15 +74,12 @@ Batch::Recorded Batch::record(const ActivationBuffers& activations, uint32_t tok
   for (uint32_t i = 0; tokens > 1 && i < tokens; ++i) by_token.push_back(over(i, 1));
   std::vector<Tail> tails;
   for (const Member& member : members_) tails.push_back(member.tail);
-  Recorded recorded;
-  recorded.body = record_body(pool_, pass);
-  recorded.end = record_end(pool_, pass, [&](Recorder& r) {
+  return record_pass(pool_, pass, [&](Recorder& r) {
     if (tokens == 1)
       record_tail(r, pass, tails);
     else
       record_check(r, pass, by_token, tails, {});
   });
-  return recorded;
 }
 
 // Sets the rows of the next pass. They do not change while passes are in flight.
@@ -93,10 +90,10 @@ void Batch::set_rows(uint32_t rows) {
 void Batch::submit() {
   const auto rows = static_cast<uint32_t>(members_.size());
   set_rows(rows);
-  const Recorded& pass = decode_.next(
-      queue_.most_in_flight_passes(), [&](const Recorded& one) { return queue_.in_flight(one.end); },
+  const RecordedPass& pass = decode_.next(
+      queue_.most_in_flight_passes(), [&](const RecordedPass& one) { return queue_.in_flight(one.end); },
       [&] { return record(activations_, 1); });
-  queue_.submit(rows, pass.body, pass.end);
+  queue_.submit(rows, pass);
 }
 
 uint32_t Batch::most_tokens() const {
@@ -126,7 +123,7 @@ bool Batch::prepare_check(uint32_t tokens) {
 void Batch::submit_check(uint32_t tokens) {
   const uint32_t rows = static_cast<uint32_t>(members_.size()) * tokens;
   set_rows(rows);
-  queue_.submit(rows, checks_.at(tokens).body, checks_.at(tokens).end);
+  queue_.submit(rows, checks_.at(tokens));
 }
 
 }  // namespace weft

@@ -46,11 +46,7 @@ class Batch {
 
  private:
   std::vector<Neighbours> find_neighbours() const;
-  struct Recorded {
-    std::vector<CommandBuffer> body;
-    CommandBuffer end;
-  };
-  Recorded record(const ActivationBuffers& activations, uint32_t tokens);
+  RecordedPass record(const ActivationBuffers& activations, uint32_t tokens);
   void set_rows(uint32_t rows);
 
   const Model& model_;
@@ -61,8 +57,8 @@ class Batch {
   Buffer member_lists_;  // of abi::BatchMember: of each neighbours_
   std::vector<Neighbours> neighbours_;
   CommandPool pool_;
-  Turns<Recorded> decode_;
-  std::map<uint32_t, Recorded> checks_;  // by the tokens of a session
+  Turns<RecordedPass> decode_;
+  std::map<uint32_t, RecordedPass> checks_;  // by the tokens of a session
   SubmissionQueue queue_;
 };
 

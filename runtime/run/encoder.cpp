@@ -8,13 +8,6 @@
 #include "base/error.h"
 
 namespace weft {
-namespace {
-
-uint32_t whole_chunks(const Model& model, size_t tokens) {
-  return static_cast<uint32_t>(align_up(tokens, model.device->plan().chunk_tokens));
-}
-
-}  // namespace
 
 Encoder::Encoder(const Model& model, uint32_t context, Policy policy, std::vector<Duty*> duties)
     : model_(model), context_(context), pool_(model.device), queue_(model, policy, std::move(duties)) {
@@ -47,7 +40,7 @@ void Encoder::grow(size_t tokens) {
 }
 
 // A pass takes the whole input, rounded up to whole chunks: each token attends to the keys of all of it.
-const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
+const RecordedPass& Encoder::recorded(uint32_t tokens) {
   if (const auto found = passes_.find(tokens); found != passes_.end()) return found->second;
   const ActivationBuffers& a = buffers_->activations;
   Pass pass = {model_, a, buffers_->step, buffers_->cache, tokens};
@@ -55,7 +48,7 @@ const Encoder::Recorded& Encoder::recorded(uint32_t tokens) {
   const auto norm = [&](Recorder& r) {
     ops::norm(r, model_.config.norm(), buffers_->step.state, a.x, model_.weights.final_norm, a.normed, tokens, false);
   };
-  return passes_.emplace(tokens, Recorded{record_body(pool_, pass), record_end(pool_, pass, norm)}).first->second;
+  return passes_.emplace(tokens, record_pass(pool_, pass, norm)).first->second;
 }
 
 void Encoder::run(std::span<const uint32_t> all) {
@@ -100,8 +93,7 @@ void Encoder::compute(uint32_t tokens) {
   length_ = 0;
   buffers_->step.state.begin(0, tokens);
   const uint32_t rows = whole_chunks(model_, tokens);
-  const Recorded& pass = recorded(rows);
-  queue_.submit(rows, pass.body, pass.end);
+  queue_.submit(rows, recorded(rows));
   queue_.drain();
   length_ = tokens;
 }

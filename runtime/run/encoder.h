@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "run/schedule.h"
+#include "run/record_pass.h"
 
 namespace weft {
 
@@ -44,10 +44,6 @@ class Encoder {
   uint64_t bytes() const;
 
  private:
-  struct Recorded {
-    std::vector<CommandBuffer> body;
-    CommandBuffer end;
-  };
   struct Buffers {
     // pass_tokens: whole chunks.
     Buffers(const Model& model, uint32_t context, uint32_t pass_tokens)
@@ -58,7 +54,7 @@ class Encoder {
     StepBuffers step;
   };
   void grow(size_t tokens);
-  const Recorded& recorded(uint32_t tokens);
+  const RecordedPass& recorded(uint32_t tokens);
   void compute(uint32_t tokens);
 
   const Model& model_;
@@ -69,7 +65,7 @@ class Encoder {
   Buffer columns_;
   StepState frames_state_;
   CommandPool pool_;
-  std::map<uint32_t, Recorded> passes_;  // by most tokens
+  std::map<uint32_t, RecordedPass> passes_;  // by most tokens
   SubmissionQueue queue_;
   size_t length_ = 0;  // of the input
 };

@@ -10,10 +10,6 @@
 namespace weft {
 namespace {
 
-uint32_t whole_chunks(const Device& device, uint32_t tokens) {
-  return static_cast<uint32_t>(align_up(tokens, device.plan().chunk_tokens));
-}
-
 // Rows of `columns` floats for the CPU to write. The padding after a row's columns is zero.
 Buffer rows_to_write(const std::shared_ptr<Device>& device, const char* name, uint32_t rows, uint32_t columns) {
   Buffer buffer(device, name, uint64_t{rows} * stride_of(columns) * 4, Memory::shared);
@@ -74,11 +70,6 @@ struct ImageEncoder::Passes {
   Passes(const ImageModel& model, uint32_t patches, Duty* duty);
   uint64_t bytes() const;
 
-  // Command buffers up to states that become rows.
-  struct Stage {
-    std::vector<CommandBuffer> body;
-    CommandBuffer end;
-  };
   void record_embed(Recorder& r, const ImageModel& model) const;
 
   uint32_t patches, tokens, rows;  // tokens and rows: in whole chunks
@@ -93,14 +84,15 @@ struct ImageEncoder::Passes {
   Buffer inner;      // (rows, width * neighbours), of a merger
   Buffer result;     // (rows, text_width)
   CommandPool pool;
-  std::vector<Stage> stages;  // one for each layer of deepstack, and one for the last states
+  // Up to states that become rows: one for each layer of deepstack, and one for the last states.
+  std::vector<RecordedPass> stages;
   SubmissionQueue queue;
 };
 
 ImageEncoder::Passes::Passes(const ImageModel& model, uint32_t count, Duty* duty)
     : patches(count),
-      tokens(whole_chunks(*model.network.device, count)),
-      rows(whole_chunks(*model.network.device, count / (model.config.shuffle * model.config.shuffle))),
+      tokens(whole_chunks(model.network, count)),
+      rows(whole_chunks(model.network, count / (model.config.shuffle * model.config.shuffle))),
       activations(model.network, tokens),
       cache(model.network, count, tokens),
       step(model.network, count, model.config.kind == ImageKind::merged ? count : 1),
@@ -183,7 +175,7 @@ EncodedTile ImageEncoder::encode(const Picture& tile) {
   if (merged) write_positions(grid);
   EncodedTile result = {grid.height / config.shuffle, grid.width / config.shuffle, {}, {}};
   for (size_t stage = 0; stage < p.stages.size(); ++stage) {
-    p.queue.submit(p.tokens, p.stages[stage].body, p.stages[stage].end);
+    p.queue.submit(p.tokens, p.stages[stage]);
     p.queue.drain();
     config.kind == ImageKind::pooled ? pool_neighbours(grid) : join_neighbours(grid);
     const bool last = stage + 1 == p.stages.size();

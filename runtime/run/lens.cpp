@@ -15,9 +15,7 @@ LayerStates::LayerStates(const Pass& pass, std::span<const uint32_t> layers, Pol
     : model_(pass.model),
       tokens_(pass.tokens),
       layers_(layers.begin(), layers.end()),
-      translators_(std::move(translators)),
-      pool_(pass.model.device),
-      queue_(pass.model, policy) {
+      translators_(std::move(translators)) {
   const Config& config = model_.config;
   const uint64_t bytes = tokens_ * row_bytes(config.width);
   states_ = Buffer(model_.device, "layer states", layers.size() * bytes, Memory::readback);
@@ -33,13 +31,11 @@ LayerStates::LayerStates(const Pass& pass, std::span<const uint32_t> layers, Pol
     for (size_t i = 0; i < layers.size(); ++i)
       if (is_wanted(layers[i])) r.copy(state.part(0, bytes), View(states_).part(i * bytes, bytes));
   };
-  body_ = record_body(pool_, pass, nullptr, keep);
-  end_ = record_end(pool_, pass, [&](Recorder& r) { ops::advance(r, pass.step.views(pass.a), 0, tokens_); });
+  passes_.emplace(pass, policy, std::vector<Duty*>(), keep);
 }
 
 void LayerStates::run() {
-  queue_.submit(tokens_, body_, end_);
-  queue_.drain();
+  passes_->run();
   if (!translators_) return;
   const uint64_t bytes = tokens_ * row_bytes(model_.config.width);
   run_once(model_.device, "translate", [&](Recorder& r) {

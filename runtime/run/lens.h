@@ -3,12 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "model/tuned_lens.h"
-#include "run/schedule.h"
 #include "run/shard_passes.h"
+#include "run/watched_passes.h"
 
 namespace weft {
 
@@ -39,10 +40,7 @@ class LayerStates {
   std::vector<uint32_t> layers_;
   std::unique_ptr<Translators> translators_;
   Buffer states_, translated_;  // (layers, tokens, stride_of(width)), mapped; the second one with translators only
-  CommandPool pool_;
-  std::vector<CommandBuffer> body_;
-  CommandBuffer end_;
-  SubmissionQueue queue_;
+  std::optional<WatchedPasses> passes_;
 };
 
 // The way from hidden states to logits, as after the last layer: final norm, projection, bias, soft cap. If norms come

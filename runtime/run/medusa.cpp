@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/tensors.h"
 #include "model/weights_layout.h"
+#include "run/record_pass.h"
 
 namespace weft {
 namespace {
@@ -189,11 +190,8 @@ void MedusaHeads::read_ranges(const ModelFile& file) {
 const CommandBuffer& MedusaHeads::commands(const View& hidden, const View& state) {
   const Place place = {hidden.buffer->handle(), hidden.offset};
   if (const auto found = recorded_.find(place); found != recorded_.end()) return found->second;
-  Recorder dry_run(*device_);  // asks for every kernel before the recording waits for one
-  record(dry_run, hidden, state);
-  Recorder recorder(pool_, "medusa");
-  record(recorder, hidden, state);
-  return recorded_.emplace(place, recorder.finish(true)).first->second;
+  const auto record = [&](Recorder& r) { this->record(r, hidden, state); };
+  return recorded_.emplace(place, record_commands(pool_, "medusa", record)).first->second;
 }
 
 void MedusaHeads::record(Recorder& r, const View& hidden, const View& state) const {

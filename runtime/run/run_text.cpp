@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "run/schedule.h"
+#include "run/watched_passes.h"
 
 namespace weft {
 
@@ -12,20 +12,16 @@ void run_text(const Model& model, std::span<const uint32_t> ids, const TextRun& 
   const ActivationBuffers activations(model, chunk);
   const ContextState cache(model, context, chunk);
   const StepBuffers step(model, context, context);
-  CommandPool pool(model.device);
-  SubmissionQueue queue(model, Policy::throughput);
   Pass pass = {model, activations, step, cache, chunk};
   if (run.prepare) run.prepare(pass);
-  const std::vector<CommandBuffer> body = record_body(pool, pass);
-  const CommandBuffer end = record_end(pool, pass, [&](Recorder& r) {
+  const auto end = [&](Recorder& r) {
     if (run.end) run.end(r, pass);
-    ops::advance(r, step.views(activations), 0, chunk);
-  });
+  };
+  WatchedPasses passes(pass, Policy::throughput, {}, {}, end);
   step.state.begin(0, ids.size());
   std::memcpy(step.history.data(), ids.data(), ids.size_bytes());
   for (size_t done = 0; done < ids.size(); done += chunk) {
-    queue.submit(chunk, body, end);
-    queue.drain();
+    passes.run();
     run.after(done, std::min<size_t>(chunk, ids.size() - done), pass);
   }
 }

@@ -4,34 +4,6 @@
 
 namespace weft {
 
-std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps,
-                                       const std::function<void(Recorder&, uint32_t layer)>& after) {
-  const Model& model = pass.model;
-  std::vector<CommandBuffer> body;
-  Recorder embed(pool, "embed", timestamps);
-  record_embed(embed, pass);
-  if (after) after(embed, 0);
-  body.push_back(embed.finish());
-  for (uint32_t layer = 0; layer < model.config.layers; ++layer) {
-    Recorder recorder(pool, "layer " + std::to_string(layer), timestamps);
-    if (layer + 1 < model.config.layers) model.weights.fetch(recorder, layer + 1);
-    record_layer(recorder, pass, layer);
-    if (after) after(recorder, layer + 1);
-    body.push_back(recorder.finish());
-  }
-  return body;
-}
-
-CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::function<void(Recorder&)>& commands,
-                         Timestamps* timestamps) {
-  Recorder dry_run(pool.device());  // asks for every kernel before the recording waits for one
-  commands(dry_run);
-  Recorder recorder(pool, "end", timestamps);
-  pass.model.weights.fetch(recorder, 0);
-  commands(recorder);
-  return recorder.finish(true);
-}
-
 Schedule::Schedule(const Pass& pass, Policy policy, Duty& duty)
     : pass_(pass),
       chunk_tokens_(pass.model.device->plan().chunk_tokens),
@@ -63,10 +35,7 @@ Pass Schedule::pass_of(uint32_t tokens) const {
 
 // Asks the device for every kernel of the passes up to the last layer.
 void Schedule::ask_for_layers(Recorder& dry_run) const {
-  for (const uint32_t tokens : {1u, chunk_tokens_}) {
-    record_embed(dry_run, pass_of(tokens));
-    for (uint32_t layer = 0; layer < pass_.model.config.layers; ++layer) record_layer(dry_run, pass_of(tokens), layer);
-  }
+  for (const uint32_t tokens : {1u, chunk_tokens_}) record_network(dry_run, pass_of(tokens));
 }
 
 void Schedule::set_soft_rows(const View& rows, std::vector<View> deepstack) {
@@ -88,7 +57,7 @@ void Schedule::set_soft_rows(const View& rows, std::vector<View> deepstack) {
   timed_.clear();
   last_timed_ = nullptr;
   whole_.reset();
-  if (picture_) picture_->body.clear();
+  if (picture_) picture_->pass.body.clear();
   pass_.soft_rows = rows;
   pass_.deepstack = std::move(deepstack);
 }
@@ -103,7 +72,7 @@ void Schedule::set_adapter(const AdapterUse& adapter) {
     decode_ = std::move(decode);
     chunk_ = std::move(chunk);
     whole_.reset();
-    if (picture_) picture_->body.clear();
+    if (picture_) picture_->pass.body.clear();
   } catch (...) {
     pass_.adapter = before;
     throw;
@@ -157,8 +126,7 @@ CommandBuffer Schedule::record_whole_pass(const Key& key) {
   Recorder dry_run(pool_.device());  // asks for the tail's kernels; those of the layers were asked for
   record_tail(dry_run, pass, {&key.second, 1});
   Recorder recorder(whole_->pool, "pass");
-  record_embed(recorder, pass);
-  for (uint32_t layer = 0; layer < pass.model.config.layers; ++layer) record_layer(recorder, pass, layer);
+  record_network(recorder, pass);
   record_tail(recorder, pass, {&key.second, 1});
   return recorder.finish(true);
 }
@@ -246,8 +214,7 @@ void Schedule::prepare_checks(Tail::Kind kind) {
   Recorder dry_run(pool_.device());  // asks for every kernel before a recording waits for one
   for (const CheckedShape& shape : shapes) {
     const Pass pass = check_pass(shape);
-    record_embed(dry_run, pass);
-    for (uint32_t layer = 0; layer < config.layers; ++layer) record_layer(dry_run, pass, layer);
+    record_network(dry_run, pass);
     const Tail tail = {kind};
     record_check(dry_run, pass, std::span(checks_->by_token).first(shape.tokens), {&tail, 1}, checks_->masks);
   }
@@ -289,7 +256,7 @@ void Schedule::submit_picture(uint32_t tokens) {
   const uint32_t most = static_cast<uint32_t>(align_up(tokens, chunk_tokens_));
   if (!picture_ || picture_->tokens < most) picture_ = std::make_unique<Picture>(pass_, most);
   Picture& p = *picture_;
-  if (p.body.empty()) {
+  if (p.pass.body.empty()) {
     const Pass pass = {.model = pass_.model,
                        .a = p.activations,
                        .step = pass_.step,
@@ -299,13 +266,11 @@ void Schedule::submit_picture(uint32_t tokens) {
                        .adapter = pass_.adapter,
                        .picture = true};
     Recorder dry_run(*pass.model.device);  // asks for every kernel before the recording waits for one
-    record_embed(dry_run, pass);
-    for (uint32_t layer = 0; layer < pass.model.config.layers; ++layer) record_layer(dry_run, pass, layer);
+    record_network(dry_run, pass);
     const Tail none;
-    p.end = record_end(pool_, pass, [&](Recorder& r) { record_tail(r, pass, {&none, 1}); });
-    p.body = record_body(pool_, pass);
+    p.pass = record_pass(pool_, pass, [&](Recorder& r) { record_tail(r, pass, {&none, 1}); });
   }
-  queue_.submit(p.tokens, p.body, p.end);
+  queue_.submit(p.tokens, p.pass);
 }
 
 // A pass that checks a draft normalises a row for each of its tokens, any other the last one alone.

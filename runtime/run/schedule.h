@@ -3,24 +3,15 @@
 // may come between its layers, else one for each layer.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "run/record_pass.h"
 #include "run/shard_passes.h"
-#include "run/submission_queue.h"
 #include "run/turns.h"
 
 namespace weft {
-
-// A pass's command buffers but the last: the embedding, then each layer. If layers are streamed, each copies the next
-// layer's weights to the device beside its own work. after: records more after the embedding (0) and each layer (1 ..).
-std::vector<CommandBuffer> record_body(CommandPool& pool, const Pass& pass, Timestamps* timestamps = nullptr,
-                                       const std::function<void(Recorder&, uint32_t layer)>& after = {});
-// The last one, which the CPU may read results of. If layers are streamed, it copies those of the first.
-CommandBuffer record_end(CommandPool& pool, const Pass& pass, const std::function<void(Recorder&)>& commands,
-                         Timestamps* timestamps = nullptr);
 
 // Numbers of tokens of passes that check a draft.
 inline constexpr uint32_t kDraftPasses[] = {2, 4, 8};
@@ -110,8 +101,7 @@ class Schedule {
     Picture(const Pass& session, uint32_t most);
     uint32_t tokens;
     ActivationBuffers activations;
-    std::vector<CommandBuffer> body;  // empty: to be recorded
-    CommandBuffer end;
+    RecordedPass pass;  // without a body: to be recorded
   };
   Pass pass_of(uint32_t tokens) const;
   void ask_for_layers(Recorder& dry_run) const;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "run/record_pass.h"
 #include "vocab/heads/pruned.h"
 
 namespace weft {
@@ -29,14 +30,9 @@ class ShardPasses::OnShard {
     const auto project = [&](Recorder& r) { ops::project(r, shard.output().matrix(), state_, logits_, 1); };
     Recorder dry_run(*shard.device);  // asks for every kernel before a recording waits for one
     gather(dry_run, 1), project(dry_run);
-    const auto record = [&](const char* name, const auto& commands) {
-      Recorder recorder(pool_, name);
-      commands(recorder);
-      return recorder.finish(true);
-    };
-    gather_one_ = record("shard gather", [&](Recorder& r) { gather(r, 1); });
-    gather_all_ = record("shard gather", [&](Recorder& r) { gather(r, tokens); });
-    project_ = record("shard project", project);
+    gather_one_ = record_commands(pool_, "shard gather", [&](Recorder& r) { gather(r, 1); });
+    gather_all_ = record_commands(pool_, "shard gather", [&](Recorder& r) { gather(r, tokens); });
+    project_ = record_commands(pool_, "shard project", project);
   }
 
   const TableShard& shard() const { return shard_; }
@@ -76,16 +72,11 @@ class ShardPasses::OnShard {
           listed(shard.device, "shard listed logits", uint64_t{rows} * 4, Memory::device) {
       step.head() = {};
       step.head().positions = rows;
-      const auto record = [&](Recorder& r) {
+      commands = record_commands(pool, "shard project", [&](Recorder& r) {
         project_partly(r, shard.output(), {.estimates = true}, buffers, {state, step, params, buffers.token_flags},
                        listed);
         ops::scatter_rows(r, step, buffers.lists, listed, logits, rows);
-      };
-      Recorder dry_run(*shard.device);
-      record(dry_run);
-      Recorder recorder(pool, "shard project");
-      record(recorder);
-      commands = recorder.finish(true);
+      });
     }
     // Copies the parameters, and the flags of the shard's rows.
     void copy(const StepBuffers& session, uint32_t first_row) {

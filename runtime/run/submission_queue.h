@@ -21,7 +21,13 @@ enum class Policy {
   polite,      // a layer or two in a submission, at most two in flight
 };
 
-// A pass is a list of command buffers: the embedding, each layer, and an end. One thread at a time.
+// A pass is a list of command buffers: the embedding, each layer, and an end.
+struct RecordedPass {
+  std::vector<CommandBuffer> body;  // the embedding and the layers
+  CommandBuffer end;
+};
+
+// One thread at a time.
 class SubmissionQueue {
  public:
   // duties: whose work it is, if that may be limited: while one of them is, each submission waits until all of them
@@ -35,6 +41,9 @@ class SubmissionQueue {
   // layers are there, then waits for the next layer; throws if that cannot be loaded. Waits for command buffers that
   // are still in flight: Vulkan allows no second submission of them.
   void submit(uint32_t tokens, std::span<const CommandBuffer> body, const CommandBuffer& end, size_t pieces = 1);
+  void submit(uint32_t tokens, const RecordedPass& pass, size_t pieces = 1) {
+    submit(tokens, pass.body, pass.end, pieces);
+  }
   // True if a pass of so many tokens may be a single command buffer: the policy submits whole passes, the plan's bound
   // has room for it, and all layers are on the device.
   bool takes_whole_passes(uint32_t tokens);

@@ -1,9 +1,11 @@
 // The attention of a context's tokens to the positions of an encoder, for the CPU.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "base/half.h"
+#include "run/watched_passes.h"
 #include "session/session.h"
 
 namespace weft {
@@ -14,26 +16,20 @@ class QueryPasses {
  public:
   // pass: of a chunk of tokens; its buffers outlive this. layers: in rising order.
   QueryPasses(const Pass& pass, std::span<const uint32_t> layers, Policy policy, Duty& duty)
-      : tokens_(pass.tokens),
-        stride_(stride_of(pass.model.config.query_dim())),
-        pool_(pass.model.device),
-        queue_(pass.model, policy, {&duty}) {
+      : tokens_(pass.tokens), stride_(stride_of(pass.model.config.query_dim())) {
     const uint64_t bytes = uint64_t{tokens_} * stride_ * sizeof(float);
     queries_ = Buffer(pass.model.device, "source queries", layers.size() * bytes, Memory::readback);
-    body_ = record_body(pool_, pass, nullptr, [&](Recorder& r, uint32_t layer) {  // nothing after a layer writes a.q
+    const auto keep = [&](Recorder& r, uint32_t layer) {  // nothing after a layer writes a.q
       const auto found = std::ranges::find(layers, layer - 1);
       if (layer == 0 || found == layers.end()) return;
       r.copy(pass.a.q.part(0, bytes),
              View(queries_).part(static_cast<uint64_t>(found - layers.begin()) * bytes, bytes));
-    });
-    end_ = record_end(pool_, pass, [&](Recorder& r) { ops::advance(r, pass.step.views(pass.a), 0, tokens_); });
+    };
+    passes_.emplace(pass, policy, std::vector<Duty*>{&duty}, keep);
   }
 
   // Computes the next chunk of tokens: those from state.pos to state.end. Returns when they are computed.
-  void run() {
-    queue_.submit(tokens_, body_, end_);
-    queue_.drain();
-  }
+  void run() { passes_->run(); }
   // All heads' of a token of the last chunk. layer: its place in `layers`.
   const float* of(size_t layer, size_t token) const {
     return queries_.as<float>() + (layer * tokens_ + token) * stride_;
@@ -42,10 +38,7 @@ class QueryPasses {
  private:
   uint32_t tokens_, stride_;
   Buffer queries_;  // (layers, tokens, stride), mapped
-  CommandPool pool_;
-  std::vector<CommandBuffer> body_;
-  CommandBuffer end_;
-  SubmissionQueue queue_;
+  std::optional<WatchedPasses> passes_;
 };
 
 // A head's keys of the first positions: (head_dim, positions).
