@@ -15,7 +15,8 @@ threads take turns. While a session generates, only statistics, ids, cancel() an
 
 from ._library import WeftError
 from ._model import Adapter, Encoder, LoadOptions, Message, Model, ModelInfo, Reranker, devices, probe, set_cache_folder, tune, version
-from ._session import Duty, Generation, Session, SessionOptions, Settings, Stats, Token
+from ._session import Duty, Generation, Session, Stats, Token
+from ._settings import SessionOptions, Settings
 from ._transcriber import Segment, TranscribeOptions, Transcriber, Word
 
 __all__ = [

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import NotRequired, Unpack
 
-    from ._session import Session, SessionOptions
+    from ._session import Session
+    from ._settings import SessionOptions
     from ._transcriber import Transcriber
 
 TypeName = Literal["file", "f16", "q8", "q4"]

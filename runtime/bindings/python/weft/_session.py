@@ -1,4 +1,4 @@
-"""Sessions: conversations, their settings, and what they generate."""
+"""Sessions: conversations, and what they generate."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import ctypes
 import dataclasses
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _c
 from ._library import (
@@ -17,79 +17,13 @@ from ._library import (
     to_text,
 )
 from ._model import Adapter, Message, Model, float_pointer, import_numpy
+from ._settings import GRAMMARS, SAVED, SessionOptions, Settings, copied, request_of
 from ._user import ModelUser
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
     from typing_extensions import Unpack
-
-
-class Settings(TypedDict, total=False):
-    """What chat() and generate() take by keyword, for one call; those of Session hold where a call says nothing.
-
-    temperature, top_k, top_p, min_p, repeat_penalty, seed, presence_penalty, frequency_penalty, typical_p: weft_sampling of
-        weft.h, which documents them. temperature=0 always takes the best token.
-    logit_bias: for ids: what is added to their logits.
-    stop: a text, or several, that end the generation.
-    logprobs: how many of the likeliest tokens Token.likeliest has; 0: no log-probabilities.
-    head: "full", "certified", "sure", "fast", "auto:sure", "keep:LIST"; docs/heads.md explains them.
-    speculate: "lookup" guesses tokens ahead where that pays; they are the same. "off": never.
-    draft: a smaller model with the same tokenizer that guesses instead.
-    medusa: a GGUF file of Medusa heads for the model, which guess instead.
-    adapter: a LoRA adapter of the model; another one has the context computed again.
-    grammar: llama.cpp's GBNF. At most one of grammar, json_schema, regex and response_format is given.
-    json_schema: a JSON schema, as a text or a dict.
-    regex: a regular expression; the whole text must match it.
-    response_format: the same in OpenAI's form, {"type": "json_object"} for example.
-    max_tokens: 0: until something else ends the text.
-    think: has the model reason before it answers, or not, or for so many tokens at most (not 0); None: as its template has it.
-        chat() tells reasoning apart from the answer, generate() only with this. weft/reasoning.h says more.
-    ignore_stop_tokens: continues after the model's stop tokens.
-    prompt_progress: called with (done, all) tokens of a prompt while it is computed, in a thread of the library; may raise to
-        end it. weft_prompt_callback of weft.h says more.
-    """
-
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    repeat_penalty: float
-    seed: int
-    presence_penalty: float
-    frequency_penalty: float
-    typical_p: float
-    logit_bias: Mapping[int, float]
-    stop: str | Sequence[str]
-    logprobs: int
-    head: str
-    speculate: Literal["off", "lookup"]
-    draft: Model | None
-    medusa: str | os.PathLike[str] | None
-    adapter: Adapter | None
-    grammar: str | None
-    json_schema: str | Mapping[str, Any] | None
-    regex: str | None
-    response_format: Mapping[str, Any] | None
-    max_tokens: int
-    think: bool | int | None
-    ignore_stop_tokens: bool
-    prompt_progress: Callable[[int, int], object] | None
-
-
-class SessionOptions(Settings, total=False):
-    """What Session takes by keyword: Settings, and weft_session_options of weft.h.
-
-    context: tokens; 0: the model's maximum, but at most 4096.
-    kv: type of cached keys and values.
-    kv_values: type of cached values, if it is another one than that of keys.
-    policy: "polite" leaves the device to others in between.
-    """
-
-    context: int
-    kv: Literal["file", "f16", "q8", "q4"]
-    kv_values: Literal["file", "f16", "q8", "q4"]
-    policy: Literal["throughput", "polite"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,72 +156,6 @@ class Duty:
         return self._handle
 
 
-_SAMPLING = tuple(field[0] for field in _c.weft_sampling._fields_ if field[0] != "size")
-_GRAMMARS = {"grammar": "gbnf", "json_schema": "json_schema", "regex": "regex"}
-_SAVED = {"sampling": set(_SAMPLING), "biases": {"logit_bias"}}  # settings that a file of Session.save has, by their part of a request
-
-
-def _one_of(values: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    """The name of the only one of these settings that is given, if any."""
-    given = [name for name in names if values.get(name) is not None]
-    if len(given) > 1:
-        raise ValueError(f"at most one of {' and '.join(given)} can be given")
-    return given[0] if given else None
-
-
-def _request(values: Mapping[str, Any], kept: set[str], apart: bool, draft: Handle | None) -> Any:
-    """The weft_request of these settings. kept: the parts that stay as the session has them. apart: reasoning is told apart."""
-    request = _c.weft_request_default()
-    sampling = _c.weft_sampling_default()
-    fill(sampling, {name: values[name] for name in _SAMPLING if name in values})
-    request.sampling = ctypes.pointer(sampling)
-    request.head = to_text(values.get("head", "full"))
-    if (grammar := _one_of(values, _GRAMMARS)) is not None:
-        request.grammar_kind = choose(_c.weft_grammar_kind, _GRAMMARS[grammar])
-        request.grammar = to_text(values[grammar])
-    guesses = _one_of(values, ("draft", "medusa"))
-    request.speculation = choose(_c.weft_speculation, guesses or values.get("speculate", "off"))
-    request.draft = draft.pointer if draft else None
-    request.medusa = None if values.get("medusa") is None else os.fsencode(values["medusa"])
-    stops, biases, think = [to_text(stop) for stop in values.get("stop", ())], values.get("logit_bias", {}), values.get("think")
-    request.stops = (ctypes.c_char_p * len(stops))(*stops)
-    request.bias_ids, request.biases = to_ids(list(biases)), (ctypes.c_float * len(biases))(*biases.values())
-    request.separate_reasoning = int(apart)
-    request.keep_sampling, request.keep_biases = (int(name in kept) for name in _SAVED)
-    fill(request, {"stop_count": len(stops), "bias_count": len(biases), "logprobs": values.get("logprobs", 0),
-                   "reasoning_tokens": think if think and think is not True else 0})
-    return request
-
-
-def _schema_of(form: Mapping[str, Any]) -> Any:
-    """The JSON schema that a response_format of OpenAI's protocol asks for; None: any text."""
-    kind = form.get("type")
-    if kind == "json_schema":
-        return form["json_schema"]["schema"]
-    if kind not in ("text", "json_object"):
-        raise ValueError(f'response_format has the type {kind!r}, and may have "text", "json_object" or "json_schema"')
-    return {"type": "object"} if kind == "json_object" else None
-
-
-def _copied(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that the caller cannot change any more. A wrong name is a TypeError."""
-    wrong = settings.keys() - Settings.__annotations__.keys()
-    if wrong:
-        raise TypeError(f"no settings: {', '.join(sorted(wrong))}")
-    result = dict(settings)
-    if "stop" in result:
-        result["stop"] = (result["stop"],) if isinstance(result["stop"], str) else tuple(result["stop"])
-    if "logit_bias" in result:
-        result["logit_bias"] = dict(result["logit_bias"])
-    if (form := result.get("response_format")) is not None:
-        _one_of(result, ("response_format", *_GRAMMARS))
-        result["json_schema"] = _schema_of(form)
-    result.pop("response_format", None)
-    if isinstance(result.get("json_schema"), Mapping):
-        result["json_schema"] = json.dumps(result["json_schema"])
-    return result
-
-
 class Session(ModelUser):
     """A conversation with a model: its context, and what is computed of it.
 
@@ -305,7 +173,7 @@ class Session(ModelUser):
         c.kv = choose(_c.weft_type, given.pop("kv", "file"))
         c.kv_values = choose(_c.weft_type, given.pop("kv_values", "file"))
         c.policy = choose(_c.weft_policy, given.pop("policy", "throughput"))
-        self._settings = _copied(given)
+        self._settings = copied(given)
         self._running: Lockstep[Token, None] | None = None
         super().__init__(model, "session", ctypes.byref(c))
         self._vocab_size = model.info.vocab_size
@@ -365,15 +233,15 @@ class Session(ModelUser):
     def _apply(self, session: Any, given: dict[str, Any], apart: bool | None = None) -> None:
         """Has the session generate by its settings and those of the call. If something is wrong with them, nothing changes."""
         wanted = {**self._settings, **given}
-        if not _GRAMMARS.keys().isdisjoint(given):  # one of a call replaces another of the session
-            for name in _GRAMMARS.keys() - given.keys():
+        if not GRAMMARS.keys().isdisjoint(given):  # one of a call replaces another of the session
+            for name in GRAMMARS.keys() - given.keys():
                 wanted.pop(name, None)
         draft, apart = wanted.get("draft"), self._apart if apart is None else apart
         handle = self._draft[1] if draft is self._draft[0] else draft.handle() if draft else None
-        kept = {name for name in self._restored if given.keys().isdisjoint(_SAVED[name])}
+        kept = {name for name in self._restored if given.keys().isdisjoint(SAVED[name])}
         adapter = wanted.get("adapter")
         pointer = adapter.handle().pointer if adapter and adapter is not self._adapter else None
-        call("weft_session_set_request", session, ctypes.byref(_request(wanted, kept, apart, handle)))
+        call("weft_session_set_request", session, ctypes.byref(request_of(wanted, kept, apart, handle)))
         self._restored, self._draft, self._apart = kept, (draft, handle), apart
         if adapter is not self._adapter:
             call("weft_session_set_adapter", session, pointer)
@@ -386,7 +254,7 @@ class Session(ModelUser):
         before. An answer at the end of a list is replaced. What the conversation shares with the context is not computed again. The oldest turns that the context
         has no room for are left out of it; weft/conversation.h says more.
         """
-        given = _copied(settings)
+        given = copied(settings)
 
         def start(generation: Generation) -> Lockstep[Token, None]:
             messages: list[Message] = [*self.messages, {"role": "user", "content": message}] if isinstance(message, str) else list(message)
@@ -418,7 +286,7 @@ class Session(ModelUser):
 
     def generate(self, prompt: str | Sequence[int] | None = None, **settings: Unpack[Settings]) -> Generation:
         """Continues a prompt: a text, or ids; None: what is in the context."""
-        given = _copied(settings)
+        given = copied(settings)
 
         def start(generation: Generation) -> Lockstep[Token, None]:
             ids = self._model.tokenize(prompt) if isinstance(prompt, str) else prompt
@@ -555,7 +423,7 @@ class Session(ModelUser):
     def head_logits(self, **settings: Unpack[Settings]) -> tuple[NDArray[numpy.uint32], NDArray[numpy.float32]]:
         """The ids that the head chooses from after the context, in no order, and their logits. Needs numpy."""
         np = import_numpy()
-        given = _copied(settings)
+        given = copied(settings)
         ids, logits, count = np.empty(self._vocab_size, np.uint32), np.empty(self._vocab_size, np.float32), ctypes.c_size_t()
         pointer = ids.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32))
         with self._changing() as session:
@@ -566,7 +434,7 @@ class Session(ModelUser):
     def score(self, ids: Sequence[int], **settings: Unpack[Settings]) -> NDArray[numpy.float32]:
         """How badly the model predicts each id after the first: -ln p. The ids become the context. Needs numpy."""
         np = import_numpy()
-        given, array = _copied(settings), to_ids(ids)
+        given, array = copied(settings), to_ids(ids)
         result: NDArray[numpy.float32] = np.empty(max(len(array) - 1, 0), np.float32)
         with self._changing() as session:
             self._apply(session, given)
@@ -635,7 +503,7 @@ class Session(ModelUser):
                     note = call_text("weft_session_restore_fd", session, descriptor)
             else:
                 note = call_text("weft_session_restore", session, os.fsencode(path))
-            self._restored = set(_SAVED)
+            self._restored = set(SAVED)
             self.messages = _messages(note)
             if self.messages:
                 with contextlib.suppress(WeftError):  # a note that is no conversation, or a model without a template
