@@ -180,7 +180,7 @@ bool Models::is_short(const Entry& entry, std::unique_lock<std::mutex>& lock) co
   return report.fit == WEFT_FIT_NO;
 }
 
-// Frees the least recently used model that no request has. Returns false if there is none.
+// Frees the least recently used model that no request has. Returns false if every model has one.
 bool Models::give_back(std::unique_lock<std::mutex>& lock) {
   Entry* oldest = nullptr;
   for (Entry& entry : entries_)

@@ -103,7 +103,7 @@ def openai_python(url):
     messages += [answer.model_dump(), {"role": "user", "content": "Thanks."}]
     client.chat.completions.create(model="m", messages=messages, tools=[tool], tool_choice="auto", user="ada", service_tier="auto", prompt_cache_key="k", safety_identifier="s",
                                    modalities=["text"], verbosity="medium", parallel_tool_calls=True, stream_options={"include_usage": True, "include_obfuscation": True}, stream=True).close()
-    # What parse() returns has more fields.
+    # The result of parse() has more fields.
     helper, number = client.chat.completions.parse, type("Number", (__import__("pydantic").RootModel[int],), {})
     messages = messages[:2]
     for more in ({"tools": [tool]}, {"response_format": number}):

@@ -119,7 +119,7 @@ class ServeLimits(unittest.TestCase):
             for client in clients:
                 client.close()
             self.assertEqual(list(lines)[-1], "[DONE]")
-            # What is wrong is then said in the stream.
+            # The error then comes in the stream.
             streams = [self.endless(server)]
             for _ in range(3 + int(8 / seconds)):
                 clients.append(server.socket())
@@ -144,10 +144,10 @@ class ServeLimits(unittest.TestCase):
 
     def test_slow_readers_and_senders(self):
         with Server("--sessions", 1) as server:
-            # Who does not read is not waited for: the place is free when the text is there.
+            # The server does not wait for a client that does not read: the place is free when the text is there.
             lazy = server.socket()
             lazy.sendall(post_bytes("/v1/completions", dict(self.ENDLESS, stream=True)))
-            # Who sends slowly, or nothing, keeps nobody waiting.
+            # A client that sends slowly, or nothing, keeps no other one waiting.
             drops = [server.socket() for _ in range(20)]
             for i, client in enumerate(drops):
                 client.sendall(post_bytes("/v1/completions", self.QUICK)[:i * 9])

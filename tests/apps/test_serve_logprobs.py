@@ -70,7 +70,7 @@ class ServeLogprobs(ServeTest):
             self.assertGreater(rest, len(text) - len(content[-1]["token"]))
             if "stop" not in more:
                 self.check_logprobs(content, whole["message"]["content"], 3)
-            # What comes with an event is of its text.
+            # An event's logprobs are those of its text.
             for event in events:
                 choice = event["choices"][0]
                 self.assertEqual(choice["logprobs"] is not None, bool(choice["delta"].get("content")))

@@ -24,7 +24,7 @@ TAUGHT = OPEN[:OPEN.index("{% if enable_thinking")] + "{% endif %}"
 # OpenAI's gpt-oss.
 HARMONY = """{%- for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}
 {%- if add_generation_prompt %}<|start|>assistant{% endif %}{# <|channel|> #}"""
-# Of Granite, Seed-OSS, Command-R, Llama 3.1, gpt-oss and SmolLM3.
+# Variables of the templates of Granite, Seed-OSS, Command-R, Llama 3.1, gpt-oss and SmolLM3.
 VARIABLES = """{{ messages[0].content }}|
 {%- if thinking is defined and thinking %}granite|{% endif %}
 {%- if thinking_budget is defined %}{% if thinking_budget == 0 %}no budget{% else %}budget {{ thinking_budget }}{% endif %}|{% endif %}

@@ -85,7 +85,7 @@ class ServeTools(ServeTest):
         self.assertEqual((choice["message"]["content"], calls), ("none", []))
         choice, calls = say(CALL[:-1])  # whole, but for its end mark
         self.assertEqual(calls, [("lamp", {"on": True})])
-        # Whatever else is text, and loses no other call.
+        # Everything else is text, and other calls are not lost.
         flaws = (CALL.replace("lamp", "door"), CALL.replace("true", "tru"), CALL.replace("{\"on\": true}", "7"))
         for text in ("<tool_cal", "a <b> c ", "<tool_call>", CALL[:-20], *flaws):
             choice, calls = say(text)

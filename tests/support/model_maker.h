@@ -19,7 +19,7 @@
 
 namespace weft {
 
-// Of the layers that do not attend. architecture: "qwen35" (Gated DeltaNet) or "granitehybrid" (Mamba-2).
+// The layers that do not attend. architecture: "qwen35" (Gated DeltaNet) or "granitehybrid" (Mamba-2).
 struct LinearLayers {
   std::string_view architecture = {};  // empty: all layers attend, and the model is a Llama
   uint32_t key_heads = 0, heads = 0, key_dim = 0, value_dim = 0, taps = 4;
@@ -82,7 +82,7 @@ struct MakeOptions {
   std::optional<DType> second_table = {};  // GGUF: the vocabulary table again, as an output matrix of this type
   std::vector<int32_t> medusa_rows = {};   // of heads: the key "medusa.rows"; none if empty
   uint32_t medusa_layers = 1;              // of each head
-  uint32_t medusa_vocab = 0;               // rows of each head's own vocabulary matrix; 0: there is none
+  uint32_t medusa_vocab = 0;               // rows of each head's own vocabulary matrix; 0: without one
 };
 
 // "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "qwen3.5-0.8b", "granite-4-h-1b",

@@ -132,7 +132,7 @@ json gguf_of(const std::string& architecture, const json& changes) {
   return metadata;
 }
 
-// As llama.cpp's loader has it.
+// The same defaults as llama.cpp's loader.
 TEST(ModelDefaults, OfGguf) {
   const std::pair<const char*, std::vector<const char*>> needed[] = {
       {"llama", {"attention.layer_norm_rms_epsilon"}},

@@ -1,4 +1,4 @@
-// What the tests of heads that read less share: a table, its full and its partial projection over hidden states, and
+// Shared by the tests of heads that read less: a table, its full and its partial projection over hidden states, and
 // tables and states that are hard for them.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Shape {
   uint32_t rows, cols;
 };
 
-// What a token is chosen by, as the device's parameters say it.
+// The choice of a token, as the device's parameters say it.
 struct Choice {
   uint32_t rank = 1;
   float margin = 0, temperature = 0, penalty = 1;
@@ -135,7 +135,7 @@ class Heads {
   const Basis& basis() const { return *basis_; }
   Format format() const { return table_->matrix().format; }
   uint32_t mode() const { return state_.as<abi::StepState>()->head.mode; }  // of the last partial()
-  // What the token counts when one is chosen.
+  // The score of a token in the choice.
   float score(const Choice& choice, float logit, uint32_t id) const {
     const uint32_t* const token_flags = token_flags_.as<uint32_t>();
     if (choice.soft_cap > 0) logit = choice.soft_cap * std::tanh(logit / choice.soft_cap);

@@ -13,7 +13,7 @@ struct Experts {
   Linear router;         // (experts, width)
   View choice_bias;      // (experts), if the family has it (ops::route)
   Matrix gate_up, down;  // as ops::matmul_expert has them
-  Dense shared;          // without rows if there is none
+  Dense shared;          // without rows if the model has none
   Linear shared_gate;    // (1, width), if the shared one is gated
 
   void list(Parts& parts, int index, Pieces& pieces);
