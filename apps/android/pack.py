@@ -2,8 +2,9 @@
 """Packs the Android library and the demo app; no Android SDK is needed.
 
 pack.py [--trial] OUTPUT [ABI=FOLDER ...]   For example: pack.py build/android arm64-v8a=build/arm64/lib
-Writes OUTPUT/weft-android.aar and OUTPUT/weft-demo.apk, signed with a key of OUTPUT's own, and lists what is in them. A FOLDER holds
-libweft.so and libweft_jni.so. Without one, both ABIs are built with the NDK of ANDROID_NDK_HOME. --trial: also packs libraries that
+Writes OUTPUT/weft-android.aar with its POM, sources and Javadoc beside it, and OUTPUT/weft-demo.apk, signed with a key of OUTPUT's own,
+and lists what is in both. A FOLDER holds libweft.so and libweft_jni.so. Without one, both ABIs are built with the NDK of
+ANDROID_NDK_HOME. --trial: also packs libraries that
 Android would not load, such as Linux's.
 
 Needs a JDK, Maven, and Debian's aapt, zipalign and apksigner. Exit code 77: Maven could not get what it needs.
@@ -22,9 +23,23 @@ ROOT = HERE.parents[1]
 ABIS = {"arm64-v8a": "AArch64", "x86_64": "Advanced Micro Devices X86-64"}
 LIBRARIES = {"libweft.so": r"weft_\w+|WEFT_[\d.]+", "libweft_jni.so": r"Java_weft_\w+|JNI_OnLoad"}  # and what they may export
 PAGE = 16384
-MIN_SDK, TARGET_SDK = 28, 34  # Vulkan 1.1 came with Android 9
+MIN_SDK, TARGET_SDK = 28, 36  # Vulkan 1.1 came with Android 9
+VERSION = "0.2.0"
+COMPONENTS = ("ChatActivity", "AnswerService")  # classes that the app's manifest names
 DEMO = HERE / "demo/src/main"
 RULES = HERE / "weft-android/consumer-rules.pro"
+
+POM = """<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>weft</groupId>
+  <artifactId>weft-android</artifactId>
+  <version>{version}</version>
+  <packaging>aar</packaging>
+  <name>Weft for Android</name>
+  <description>Runs small language models on any Vulkan GPU</description>
+</project>
+"""
 
 
 def call(*argv):
@@ -92,7 +107,7 @@ def manifest(file, package):
 
 
 def compile_java(output, classpath, *sources):
-    """Compiles as Java 8: that has Android 8's classes, and no later version's bytecode."""
+    """Compiles as Java 8, whose classes Android 9 has, and with no later version's bytecode."""
     output.mkdir(exist_ok=True)
     call("javac", "--release", "8", "-Xlint:all,-options,-classfile", "-Werror", "-encoding", "UTF-8", "-cp", ":".join(map(str, [output, *classpath])),
          "-d", output, *sources)
@@ -116,7 +131,7 @@ class Pack:
 
     def __init__(self, output, jars):
         self.output, self.jars = pathlib.Path(output), jars
-        self.android = next(jar for jar in jars if jar.name.startswith("android-all-8"))
+        self.android = next(jar for jar in jars if jar.name.startswith("android-all-14"))
         self.weft, self.demo, self.base = self.output / "weft", self.output / "demo", self.output / "base.apk"
         self.output.mkdir(parents=True, exist_ok=True)
 
@@ -127,9 +142,10 @@ class Pack:
         compile_java(self.weft, [], *(ROOT / "runtime/bindings/java/weft").glob("*.java"))
         call("aapt2", "compile", "--dir", DEMO / "res", "-o", self.output / "resources.zip")
         text = self.output / "AndroidManifest.xml"
+        # --warn-manifest-validation: Debian 12's aapt2 is older than <property>.
         text.write_text(manifest(DEMO / "AndroidManifest.xml", "weft.demo").replace("<application", '<application android:extractNativeLibs="false"'))
-        call("aapt2", "link", "-I", self.android, "--manifest", text, "--java", self.output / "generated", "--version-code", 1, "--version-name", "0.2.0",
-             "-o", self.base, self.output / "resources.zip")
+        call("aapt2", "link", "-I", self.android, "--manifest", text, "--warn-manifest-validation", "--java", self.output / "generated",
+             "--version-code", 1, "--version-name", VERSION, "-o", self.base, self.output / "resources.zip")
         compile_java(self.demo, [self.weft, self.android], self.output / "generated/weft/demo/R.java", *(DEMO / "java/weft/demo").glob("*.java"))
 
     def shrink(self, inputs, result, *rules):
@@ -147,9 +163,21 @@ class Pack:
                          ("proguard.txt", RULES, True), *native_members(folders, "jni")])
         return file
 
+    def beside(self):
+        """What a Maven repository has beside the AAR: its POM, sources and Javadoc."""
+        pom, sources, javadoc = (self.output / f"weft-android{end}" for end in (".pom", "-sources.jar", "-javadoc.jar"))
+        pom.write_text(POM.format(version=VERSION))
+        folder, html = ROOT / "runtime/bindings/java", self.output / "javadoc"
+        files = sorted((folder / "weft").glob("*.java"))
+        write_zip(sources, [(str(file.relative_to(folder)), file, True) for file in files])
+        call("javadoc", "-quiet", "--release", "11", "-Xdoclint:all,-missing", "-Werror", "-notimestamp", "-encoding", "UTF-8", "-d", html, *files)
+        write_zip(javadoc, [(str(file.relative_to(html)), file, True) for file in sorted(html.rglob("*")) if file.is_file()])
+        return pom, sources, javadoc
+
     def apk(self, folders):
         small, dex, file, key = (self.output / name for name in ("small.jar", "classes.dex", "weft-demo.apk", "debug.keystore"))
-        self.shrink([self.demo, self.weft], small, "-target", "1.7", "-keep", "class weft.demo.ChatActivity")  # 1.7: without lambdas
+        kept = [word for name in COMPONENTS for word in ("-keep", f"class weft.demo.{name}")]
+        self.shrink([self.demo, self.weft], small, "-target", "1.7", *kept)  # 1.7: without lambdas
         call("java", "-cp", ":".join(map(str, self.jars)), "com.android.dx.command.Main", "--dex", f"--min-sdk-version={MIN_SDK}", f"--output={dex}", small)
         with zipfile.ZipFile(self.base) as base:
             members = [(entry.filename, base.read(entry), entry.compress_type != zipfile.ZIP_STORED) for entry in base.infolist()]
@@ -184,6 +212,7 @@ def main():
         sys.exit(1)
     pack = Pack(output, maven_jars())
     pack.classes()
+    pack.beside()
     for file in pack.aar(folders), pack.apk(folders):
         print(contents(file))
 

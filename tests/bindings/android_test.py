@@ -1,4 +1,4 @@
-"""The Android library and the demo app of apps/android: packs them, checks the packages, and runs the app's tests (android/ChatTest.java) on
+"""The Android library and the demo app of apps/android: packs them, checks the packages, and runs the app's tests (android/*Test.java) on
 Robolectric with -Xcheck:jni. Not a test of CTest: Maven needs the network the first time.
 
 android_test.py BUILD [SCREENS]. BUILD is a build folder with libweft.so, libweft_jni.so and the programs. SCREENS: where pictures of the
@@ -18,6 +18,8 @@ import ggml_whisper
 import pack
 import pages
 
+TESTS = ROOT / "tests/bindings/android"
+SUITES = ("ChatTest", "LifeTest", "SpeechTest", "LooksTest")
 # Robolectric calls a few methods of Google's androidx.test, which is not at Maven Central. Nothing of it is needed but these declarations.
 STAND_IN = {
     "internal.platform.app.ActivityInvoker": "interface ActivityInvoker {}",
@@ -82,15 +84,23 @@ def check_packages(made, lib):
     with zipfile.ZipFile(made.output / "classes.jar") as jar:
         assert sorted(jar.namelist()) == sorted(str(file.relative_to(made.weft)) for file in made.weft.rglob("*.class"))
         assert {"weft/Weft.class", "weft/Native.class", "weft/Session.class"} <= set(jar.namelist())
+    pom, sources, javadoc = made.beside()
+    assert f"<version>{pack.VERSION}</version>\n  <packaging>aar</packaging>" in pom.read_text()
+    for file, name in (sources, "weft/Session.java"), (javadoc, "weft/Session.html"):
+        with zipfile.ZipFile(file) as package:
+            assert name in package.namelist(), package.namelist()
     badging = pack.call("aapt2", "dump", "badging", apk)
-    for line in ("package: name='weft.demo'", f"sdkVersion:'{pack.MIN_SDK}'", "uses-feature: name='android.hardware.vulkan.compute'", "launchable-activity: name='weft.demo.ChatActivity'", "native-code: 'x86_64'"):
+    for line in ("package: name='weft.demo'", f"sdkVersion:'{pack.MIN_SDK}'", "targetSdkVersion:'36'", "uses-permission: name='android.permission.FOREGROUND_SERVICE_SPECIAL_USE'",
+                 "uses-feature: name='android.hardware.vulkan.compute'", "launchable-activity: name='weft.demo.ChatActivity'", "native-code: 'x86_64'"):
         assert line in badging, badging
+    tree = pack.call("aapt2", "dump", "xmltree", "--file", "AndroidManifest.xml", apk)
+    assert re.search(r'E: service .*\n.*AnswerService".*\n.*exported.*false\n.*foregroundServiceType\(0x01010599\)=(0x)?40000000\n', tree), tree
     pack.call("zipalign", "-c", pack.PAGE, apk)
     pack.call("apksigner", "verify", "--min-sdk-version", pack.MIN_SDK, apk)
     with zipfile.ZipFile(apk) as package:
         dex = package.read("classes.dex")
         assert dex.startswith(b"dex\n039"), dex[:8]  # Android 9's
-        assert all(word in dex for word in (b"Lweft/Native;", b"Lweft/demo/ChatActivity;", b"onToken")) and b"Lweft/Encoder;" not in dex
+        assert all(word in dex for word in (b"Lweft/Native;", b"Lweft/demo/ChatActivity;", b"Lweft/demo/AnswerService;", b"onToken")) and b"Lweft/Encoder;" not in dex
         for name in pack.LIBRARIES:
             assert package.getinfo(f"lib/x86_64/{name}").compress_type == zipfile.ZIP_STORED
     for file in aar, apk:
@@ -132,22 +142,22 @@ def compile_tests(made, output):
     (classes / "com/android/tools").mkdir(parents=True)
     (classes / "com/android/tools/test_config.properties").write_text(
         f"android_merged_manifest={made.output / 'AndroidManifest.xml'}\nandroid_resource_apk={made.base}\nandroid_custom_package=weft.demo\n")
-    # Android 8's classes first: what the app is compiled with. Robolectric's own declarations name classes of later ones.
-    jars = [made.weft, made.demo, made.android, *made.jars]
+    jars = [made.weft, made.demo, made.android, *(jar for jar in made.jars if not jar.name.startswith("android-all"))]
     pack.call("javac", "-nowarn", "--release", "17", "-encoding", "UTF-8", "-d", classes, "-cp", ":".join(map(str, jars)),
-              *sources.rglob("*.java"), ROOT / "tests/bindings/android/ChatTest.java")
+              *sources.rglob("*.java"), *TESTS.glob("*.java"))
     return classes
 
 
-def run_tests(made, classes, lib, screens, cache):
+def run_tests(made, classes, lib, screens, cache, only=()):
     speech = made.output / "ggml-speech.bin"
     ggml_whisper.convert(ROOT / "tests/model/golden_whisper/speech", speech)
     run_time = next(jar for jar in made.jars if jar.name.startswith("android-all-instrumented"))
     jars = [*(jar for jar in made.jars if not jar.name.startswith("android-all")), made.android]
-    command = ["java", "-Xcheck:jni", "--add-opens=java.base/java.io=ALL-UNNAMED", f"-Djava.library.path={lib}",
+    command = ["java", "-Xcheck:jni", "-Djava.security.manager=allow", "--add-opens=java.base/java.io=ALL-UNNAMED", f"-Djava.library.path={lib}",
                "-Drobolectric.offline=true", f"-Drobolectric.dependency.dir={run_time.parent}", f"-Dweft.model={ROOT / 'apps/pocket/pocket.gguf'}", f"-Dweft.screens={screens}", f"-Dweft.speech={speech}",
-               "-cp", ":".join(map(str, [classes, made.demo, made.weft, *jars])), "org.junit.runner.JUnitCore", "weft.demo.ChatTest"]
-    done = subprocess.run(list(map(str, command)), text=True, timeout=600, env={**os.environ, "WEFT_CACHE_DIR": str(cache)},
+               "-cp", ":".join(map(str, [classes, made.demo, made.weft, *jars])), "org.junit.runner.JUnitCore",
+               *(f"weft.demo.{name}" for name in (only or SUITES))]
+    done = subprocess.run(list(map(str, command)), text=True, timeout=1200, env={**os.environ, "WEFT_CACHE_DIR": str(cache)},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     # Robolectric's own native code makes -Xcheck:jni speak, and a stack follows each time. JUnit writes its dots before it.
     said = re.split(r"^([.E]*(?:WARNING|FATAL ERROR)\b.*(?:\n\t.*)*)\n", done.stdout, flags=re.M)

@@ -1,63 +1,78 @@
 package weft.demo;
 
+import android.content.ComponentCallbacks2;
+import android.content.ContentResolver;
 import android.content.Context;
+import android.content.Intent;
+import android.content.res.Configuration;
+import android.database.Cursor;
 import android.net.Uri;
 import android.os.Handler;
 import android.os.Looper;
-import android.os.ParcelFileDescriptor;
+import android.provider.OpenableColumns;
 import java.io.File;
-import java.io.FileNotFoundException;
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import weft.GenerateOptions;
-import weft.Generation;
 import weft.GenerationStats;
 import weft.Message;
-import weft.Model;
-import weft.ModelOptions;
-import weft.Session;
-import weft.SessionOptions;
+import weft.ModelInfo;
+import weft.Sampling;
+import weft.TokenListener;
 import weft.Weft;
-import weft.WeftException;
 
 /**
- * The conversation of the process, which outlives its activities. The main thread calls it; one worker thread owns model
- * and session, and computes.
+ * The conversation of the process, which outlives its activities. The main thread calls it; one worker thread reads and
+ * writes files and calls the library.
  */
-final class Chat {
+final class Chat implements ComponentCallbacks2 {
   interface Watcher {
     void onChange();
+
+    /** The last message has grown. */
+    void onToken();
   }
 
   interface Task {
     void run() throws Exception;
   }
 
+  enum Phase {
+    STARTING, // what the process before has left is being read
+    NO_MODEL, // none was chosen
+    UNLOADED, // loading was cancelled or failed, or the memory was wanted
+    LOADING,
+    READY
+  }
+
   static Chat instance; // members that are not private are for tests; null stands for a process that has ended
 
-  private final Context app;
-  private final Store store;
+  final Context app;
   Handler main = new Handler(Looper.getMainLooper());
   final ExecutorService worker = Executors.newSingleThreadExecutor();
+  final Engine engine = new Engine(); // used on the worker only
   final Dictation dictation = new Dictation(this);
+  Store store; // used on the worker only
 
   // Used on the main thread only.
-  private final Store.Chat chat;
+  private Store.Chat chat = new Store.Chat();
+  private Phase phase = Phase.STARTING;
   private StringBuilder answer; // null: no answer is being generated
-  private String status;
-  private String stats = "";
-  private boolean loaded; // true once the model is loaded
-  private int tasks; // not yet finished by the worker
+  private String status = "";
+  private int progress; // of loading, in percent
+  private GenerationStats stats; // of the last answer; null: none yet
+  private ModelInfo info; // null: no model is loaded
+  private boolean visible;
+  private boolean asleep; // the model was given back in the background, and is loaded again on return
+  private boolean clears; // the conversation is emptied after this answer
+  private boolean serves; // a service keeps the process while it answers
+  private float share = 1; // of the time that the device may be busy
   private Watcher watcher;
 
-  // Used on the worker only.
-  Model model;
-  private Session session;
-
-  private volatile boolean stopped;
+  private volatile boolean stopped; // no more of this answer is wanted
+  private volatile int load; // number of the load that is wanted
 
   static Chat of(Context context) {
     if (instance == null) instance = new Chat(context.getApplicationContext());
@@ -66,11 +81,22 @@ final class Chat {
 
   private Chat(Context app) {
     this.app = app;
-    store = new Store(app.getFilesDir());
-    chat = store.read();
-    status = app.getString(R.string.no_model);
-    Weft.setCacheFolder(new File(app.getCacheDir(), "weft").getPath()); // compiled shaders are kept there
+    app.registerComponentCallbacks(this);
+    Heat.watch(app, this::setShare);
+    work(
+        () -> {
+          Weft.setCacheFolder(new File(app.getCacheDir(), "weft").getPath()); // compiled shaders are kept there
+          store = new Store(app.getFilesDir());
+          Store.Chat read = store.read();
+          main.post(() -> begin(read));
+        });
+  }
+
+  private void begin(Store.Chat read) {
+    chat = read;
+    phase = Phase.NO_MODEL;
     if (chat.document != null) load();
+    changed();
   }
 
   void watch(Watcher watcher) {
@@ -85,21 +111,38 @@ final class Chat {
     return i < chat.messages.size() ? chat.messages.get(i) : Message.assistant(answer.toString());
   }
 
+  Phase phase() {
+    return phase;
+  }
+
   boolean generates() {
     return answer != null;
   }
 
-  /** True if a message can be sent and a setting changed. */
+  /** True if a message can be sent. */
   boolean ready() {
-    return loaded && tasks == 0;
+    return phase == Phase.READY && answer == null;
   }
 
+  /** A sentence for the user; "": none. */
   String status() {
     return status;
   }
 
-  String stats() {
+  int progress() {
+    return progress;
+  }
+
+  String name() {
+    return chat.name;
+  }
+
+  GenerationStats stats() {
     return stats;
+  }
+
+  ModelInfo info() {
+    return info;
   }
 
   String head() {
@@ -108,24 +151,6 @@ final class Chat {
 
   boolean polite() {
     return chat.polite;
-  }
-
-  /** Loads the model that the user has picked. The conversation goes on with it. */
-  void load(Uri document, String name) {
-    stop();
-    chat.document = document.toString();
-    chat.name = name;
-    write();
-    load();
-  }
-
-  /** Loads the Whisper model that the user has picked. */
-  void loadSpeech(Uri document, String name) {
-    dictation.cancel();
-    chat.speech = document.toString();
-    chat.speechName = name;
-    write();
-    dictation.load();
   }
 
   /** The Whisper model's document; null: none was chosen. */
@@ -137,32 +162,206 @@ final class Chat {
     return chat.speechName;
   }
 
-  void send(String text) {
-    chat.messages.add(Message.user(text));
-    answer = new StringBuilder();
-    stopped = false;
-    write();
-    List<Message> messages = new ArrayList<>(chat.messages);
-    String name = chat.name;
-    GenerateOptions options =
-        new GenerateOptions()
-            .head(chat.head)
-            .promptProgress(
-                (done, all) -> {
-                  show(app.getString(R.string.reading, done, all));
-                  return !stopped;
-                });
+  /** Loads the model that the user has picked. The conversation goes on with it. */
+  void pick(Uri document) {
+    stop();
+    cancelLoad();
+    look(
+        document,
+        name -> {
+          String before = chat.document;
+          chat.document = document.toString();
+          chat.name = name;
+          release(before);
+          write();
+          load();
+        });
+  }
+
+  /** Loads the Whisper model that the user has picked. */
+  void pickSpeech(Uri document) {
+    dictation.cancel();
+    look(
+        document,
+        name -> {
+          String before = chat.speech;
+          chat.speech = document.toString();
+          chat.speechName = name;
+          release(before);
+          write();
+          dictation.load();
+        });
+  }
+
+  private interface Named {
+    void accept(String name);
+  }
+
+  /** Asks the document's provider for its name, and the system to let the next process read it too. */
+  private void look(Uri document, Named then) {
+    work(
+        () -> {
+          ContentResolver resolver = app.getContentResolver();
+          try {
+            resolver.takePersistableUriPermission(document, Intent.FLAG_GRANT_READ_URI_PERMISSION);
+          } catch (SecurityException ignored) {
+            // Not every provider grants it: the user picks again then.
+          }
+          String name = document.getLastPathSegment();
+          try (Cursor cursor = resolver.query(document, new String[] {OpenableColumns.DISPLAY_NAME}, null, null, null)) {
+            if (cursor != null && cursor.moveToFirst() && !cursor.isNull(0)) name = cursor.getString(0);
+          }
+          String found = name;
+          main.post(() -> then.accept(found));
+        });
+  }
+
+  /** Gives back the right to read a document, if neither model is there: the system keeps few of these. */
+  private void release(String document) {
+    if (document == null || document.equals(chat.document) || document.equals(chat.speech)) return;
     work(
         () -> {
           try {
-            Generation generation = session.generate(messages, options, (id, piece) -> append(piece));
-            String line = line(generation.stats());
-            main.post(() -> stats = line);
-            show(app.getString(R.string.on, name, model.info().device()));
+            app.getContentResolver()
+                .releasePersistableUriPermission(Uri.parse(document), Intent.FLAG_GRANT_READ_URI_PERMISSION);
+          } catch (SecurityException ignored) {
+            // It was never granted.
+          }
+        });
+  }
+
+  /** Loads the chosen model. */
+  void load() {
+    Uri document = Uri.parse(chat.document);
+    boolean polite = chat.polite;
+    int mine = ++load;
+    asleep = false;
+    phase = Phase.LOADING;
+    progress = 0;
+    info = null;
+    show("");
+    work(
+        () -> {
+          if (mine != load) return;
+          try {
+            engine.load(app, document, store, polite, done -> tellProgress(mine, done));
+            ModelInfo loaded = engine.info();
+            main.post(() -> endLoad(mine, loaded));
+          } catch (Exception error) {
+            main.post(() -> endLoad(mine, null));
+            if (mine == load) throw error; // else somebody cancelled it
+          }
+        });
+  }
+
+  private boolean tellProgress(int mine, float done) { // on the worker
+    main.post(
+        () -> {
+          if (mine != load) return;
+          progress = (int) (100 * done);
+          changed();
+        });
+    return mine == load;
+  }
+
+  private void endLoad(int mine, ModelInfo loaded) {
+    if (mine != load) return;
+    info = loaded;
+    phase = loaded == null ? Phase.UNLOADED : Phase.READY;
+    changed();
+  }
+
+  /** Gives up loading. */
+  void cancelLoad() {
+    if (phase != Phase.LOADING) return;
+    ++load;
+    phase = Phase.UNLOADED;
+    show(app.getString(R.string.load_cancelled));
+  }
+
+  void send(String text) {
+    chat.messages.add(Message.user(text));
+    answer(new Sampling());
+  }
+
+  /** Answers the last question once more, and in other words. */
+  void again() {
+    if (!ready() || chat.messages.isEmpty()) return;
+    chat.messages.remove(chat.messages.size() - 1);
+    answer(new Sampling().temperature(0.8f).topP(0.95f).seed(System.nanoTime()));
+  }
+
+  /** Takes back the last question with its answer, and returns it. */
+  String edit() {
+    int size = chat.messages.size();
+    if (answer != null || size < 2) return "";
+    String question = chat.messages.get(size - 2).content();
+    chat.messages.subList(size - 2, size).clear();
+    write();
+    changed();
+    return question;
+  }
+
+  private void answer(Sampling sampling) {
+    answer = new StringBuilder();
+    stopped = false;
+    show("");
+    write();
+    serves = AnswerService.start(app);
+    List<Message> messages = new ArrayList<>(chat.messages);
+    boolean polite = chat.polite;
+    GenerateOptions options = new GenerateOptions().head(chat.head).sampling(sampling).promptProgress(this::tellPrompt);
+    work(
+        () -> {
+          try {
+            GenerationStats done = engine.answer(messages, options, polite, store, new Tokens());
+            main.post(() -> stats = done);
           } finally {
             main.post(this::endAnswer);
           }
         });
+  }
+
+  private boolean tellPrompt(int done, int all) { // on the worker
+    show(app.getString(R.string.reading, 100L * done / all));
+    return !stopped;
+  }
+
+  private final class Tokens implements TokenListener { // on the worker
+    private boolean cleared; // the status says nothing of the prompt any more
+
+    @Override
+    public boolean onToken(int id, String piece) {
+      main.post(
+          () -> {
+            if (answer == null) return;
+            answer.append(piece);
+            if (watcher != null) watcher.onToken();
+          });
+      if (!cleared) show("");
+      cleared = true;
+      return !stopped;
+    }
+
+    @Override
+    public boolean onReasoning(String piece) {
+      if (!cleared) show(app.getString(R.string.thinking));
+      return !stopped;
+    }
+  }
+
+  private void endAnswer() {
+    chat.messages.add(Message.assistant(answer.toString()));
+    answer = null;
+    if (serves) AnswerService.stop();
+    serves = false;
+    if (clears) {
+      clear();
+      return;
+    }
+    write();
+    if (!visible) save();
+    changed();
   }
 
   /** Ends the answer; the text so far stays. */
@@ -170,109 +369,95 @@ final class Chat {
     stopped = true;
   }
 
+  /** For the next answers. */
   void setHead(String head) {
     chat.head = head;
     write();
   }
 
-  /** Sets the policy. A session keeps its policy for life, so a new session takes over the state of the old one. */
+  /** For the next answers. */
   void setPolite(boolean polite) {
     chat.polite = polite;
     write();
-    work(
-        () -> {
-          store.save(session);
-          session.close();
-          session = model.session(new SessionOptions().polite(polite));
-          store.restore(session);
-        });
   }
 
-  /** Empties the conversation. */
+  /** True the first time: the app may ask whether it may show notifications. */
+  boolean asksToNotify() {
+    if (chat.askedToNotify) return false;
+    chat.askedToNotify = true;
+    return true;
+  }
+
+  /** Empties the conversation; while it answers, after that has ended. */
   void clear() {
     stop();
+    clears = answer != null;
+    if (clears) return;
+    chat.messages.clear();
+    stats = null;
+    write();
     work(
         () -> {
           store.forget();
-          if (session != null) session.reset();
-          main.post(
-              () -> {
-                chat.messages.clear();
-                stats = "";
-                write();
-              });
+          engine.reset();
         });
+    show("");
+    changed();
   }
 
-  /** Called when the application is not visible: stops using the device, because the process may end at any time. */
+  /** Limits how much of the time the device is busy, because the phone is warm: 1 for no limit. */
+  private void setShare(float share) {
+    if (share == this.share) return;
+    this.share = share;
+    engine.setShare(share);
+    show(share < 1 ? app.getString(R.string.warm) : "");
+  }
+
+  /** Called when the application is visible again. */
+  void foreground() {
+    visible = true;
+    if (asleep) load();
+  }
+
+  /** Called when the application is not visible. An answer goes on if a service could be started with it. */
   void background() {
-    stop();
+    visible = false;
+    if (!serves) stop();
     dictation.cancel();
-    work(
-        () -> {
-          if (session != null) store.save(session);
-        });
+    save();
   }
 
-  private void load() {
-    Uri document = Uri.parse(chat.document);
-    String name = chat.name;
-    boolean polite = chat.polite;
+  private void save() { // if something has changed
+    work(() -> engine.save(store));
+  }
+
+  /** The system wants memory. */
+  @Override
+  public void onTrimMemory(int level) {
+    if (level < TRIM_MEMORY_BACKGROUND || visible || answer != null) return;
+    dictation.release();
+    if (phase != Phase.READY && phase != Phase.LOADING) return;
+    ++load; // ends one that is running
+    asleep = true;
+    phase = Phase.UNLOADED;
+    info = null;
     work(
         () -> {
-          main.post(() -> loaded = false); // after what an earlier load has posted
-          if (model != null) model.close(); // and its session
-          model = null;
-          session = null;
-          model = open(document, name);
-          session = model.session(new SessionOptions().polite(polite));
-          String ready = app.getString(R.string.on, name, model.info().device());
           try {
-            store.restore(session);
-          } catch (WeftException | IOException error) {
-            store.forget(); // another model's: the messages are read again
+            engine.save(store);
+          } finally {
+            engine.close();
           }
-          main.post(() -> loaded = true);
-          show(ready);
         });
   }
 
-  /** Loads a document; on the worker. */
-  Model open(Uri document, String name) throws IOException {
-    ModelOptions options =
-        new ModelOptions()
-            .progress(
-                done -> {
-                  show(text(R.string.loading, name, (int) (100 * done)));
-                  return true;
-                });
-    try (ParcelFileDescriptor file = app.getContentResolver().openFileDescriptor(document, "r")) {
-      if (file == null) throw new FileNotFoundException(document.toString());
-      return Weft.load(file.getFd(), 0, 0, options);
-    }
+  @Override
+  public void onLowMemory() {
+    onTrimMemory(TRIM_MEMORY_COMPLETE);
   }
 
-  private boolean append(String piece) { // on the worker
-    main.post(
-        () -> {
-          answer.append(piece);
-          changed();
-        });
-    return !stopped;
-  }
-
-  private void endAnswer() {
-    chat.messages.add(Message.assistant(answer.toString()));
-    answer = null;
-    write();
-  }
-
-  private String line(GenerationStats s) {
-    double speed = s.decodeSeconds() > 0 ? s.decodedTokens() / s.decodeSeconds() : 0;
-    return app.getString(
-        R.string.stats, s.contextUsed(), s.promptTokens(), s.firstTokenSeconds(), speed,
-        s.headTokens() > 0 ? s.headRows() / s.headTokens() : 0);
-  }
+  @Override
+  public void onConfigurationChanged(Configuration configuration) {}
 
   private void write() {
     byte[] json = Store.toJson(chat);
@@ -291,28 +476,18 @@ final class Chat {
         });
   }
 
-  private void changed() {
+  void changed() { // on the main thread
     if (watcher != null) watcher.onChange();
   }
 
   /** Runs a task on the worker, after those before it, and shows why it failed. */
   void work(Task task) {
-    ++tasks;
-    changed();
     worker.execute(
         () -> {
           try {
             task.run();
-          } catch (WeftException error) {
-            show(error.getMessage() + "\n" + error.hint());
           } catch (Exception error) {
-            show(error.getMessage() == null ? error.toString() : error.getMessage());
-          } finally {
-            main.post(
-                () -> {
-                  --tasks;
-                  changed();
-                });
+            show(Complaint.of(app, error));
           }
         });
   }

@@ -2,85 +2,75 @@ package weft.demo;
 
 import android.Manifest;
 import android.app.Activity;
-import android.content.ContentResolver;
+import android.content.ClipData;
+import android.content.ClipboardManager;
 import android.content.Intent;
 import android.content.pm.PackageManager;
-import android.content.res.ColorStateList;
-import android.database.Cursor;
 import android.net.Uri;
+import android.os.Build;
 import android.os.Bundle;
-import android.provider.OpenableColumns;
-import android.view.Gravity;
 import android.view.Menu;
 import android.view.MenuItem;
 import android.view.View;
-import android.view.ViewGroup;
-import android.widget.AdapterView;
-import android.widget.BaseAdapter;
 import android.widget.Button;
 import android.widget.EditText;
-import android.widget.LinearLayout;
+import android.widget.ImageButton;
 import android.widget.ListView;
-import android.widget.Spinner;
-import android.widget.Switch;
+import android.widget.PopupMenu;
+import android.widget.ProgressBar;
 import android.widget.TextView;
-import java.util.Arrays;
-import weft.Message;
+import android.widget.Toolbar;
 
 /** Shows the process's {@link Chat}, and keeps nothing itself but the text that is being written. */
 public final class ChatActivity extends Activity implements Chat.Watcher {
   static final int PICK = 1;
   static final int PICK_SPEECH = 2;
   static final int RECORD = 3;
+  static final int NOTIFY = 4;
 
-  private final Lines lines = new Lines();
   private Chat chat;
+  private Lines lines;
+  private int shown = -1; // messages in the list
+  private Toolbar bar;
+  private ProgressBar progress;
   private TextView status;
-  private TextView stats;
+  private ListView list;
+  private View empty;
   private EditText draft;
-  private Button speak;
-  private Button send;
-  private Spinner head;
-  private Switch polite;
+  private ImageButton speak;
+  private ImageButton send;
 
   @Override
   protected void onCreate(Bundle saved) {
     super.onCreate(saved);
     setContentView(R.layout.chat);
+    Edges.use(this, findViewById(R.id.root));
     chat = Chat.of(this);
+    bar = findViewById(R.id.bar);
+    progress = findViewById(R.id.progress);
     status = findViewById(R.id.status);
-    stats = findViewById(R.id.stats);
+    list = findViewById(R.id.lines);
+    empty = findViewById(R.id.empty);
     draft = findViewById(R.id.draft);
     speak = findViewById(R.id.speak);
     send = findViewById(R.id.send);
-    head = findViewById(R.id.head);
-    polite = findViewById(R.id.polite);
-    ((ListView) findViewById(R.id.lines)).setAdapter(lines);
-    speak.setOnClickListener(view -> speak());
-    send.setOnClickListener(view -> sendOrStop());
-    String[] heads = getResources().getStringArray(R.array.heads);
-    head.setSelection(Math.max(0, Arrays.asList(heads).indexOf(chat.head())));
-    head.setOnItemSelectedListener(
-        new AdapterView.OnItemSelectedListener() {
-          @Override
-          public void onItemSelected(AdapterView<?> parent, View view, int i, long id) {
-            if (!heads[i].equals(chat.head())) chat.setHead(heads[i]);
-          }
-
-          @Override
-          public void onNothingSelected(AdapterView<?> parent) {}
+    setActionBar(bar);
+    lines = new Lines(chat, list);
+    list.setOnItemLongClickListener(
+        (parent, row, i, id) -> {
+          offer(row, i);
+          return true;
         });
+    findViewById(R.id.empty_choose).setOnClickListener(view -> pick(PICK));
+    speak.setOnClickListener(view -> speak());
+    send.setOnClickListener(view -> press());
   }
 
   @Override
   protected void onStart() {
     super.onStart();
-    polite.setChecked(chat.polite());
-    polite.setOnCheckedChangeListener(
-        (view, checked) -> {
-          if (checked != chat.polite()) chat.setPolite(checked);
-        });
     chat.watch(this);
+    chat.foreground();
     onChange();
   }
 
@@ -99,15 +89,13 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
 
   @Override
   public boolean onOptionsItemSelected(MenuItem item) {
-    if (item.getItemId() == R.id.fresh) {
-      chat.clear();
-    } else if (item.getItemId() == R.id.choose) {
-      pick(PICK);
-    } else if (item.getItemId() == R.id.choose_speech) {
-      pick(PICK_SPEECH);
-    } else {
-      return super.onOptionsItemSelected(item);
-    }
+    int id = item.getItemId();
+    if (id == R.id.fresh) chat.clear();
+    else if (id == R.id.choose) pick(PICK);
+    else if (id == R.id.choose_speech) pick(PICK_SPEECH);
+    else if (id == R.id.settings) Dialogs.settings(this, chat);
+    else if (id == R.id.details) Dialogs.details(this, chat);
+    else return super.onOptionsItemSelected(item);
     return true;
   }
 
@@ -121,22 +109,8 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
   protected void onActivityResult(int request, int result, Intent data) {
     if ((request != PICK && request != PICK_SPEECH) || result != RESULT_OK || data == null || data.getData() == null) return;
     Uri document = data.getData();
-    try { // so that the next process may read it too
-      getContentResolver().takePersistableUriPermission(document, Intent.FLAG_GRANT_READ_URI_PERMISSION);
-    } catch (SecurityException ignored) {
-      // Not every provider grants it: the user picks again then.
-    }
-    if (request == PICK) chat.load(document, nameOf(document));
-    else chat.loadSpeech(document, nameOf(document));
-  }
-
-  private String nameOf(Uri document) {
-    String[] columns = {OpenableColumns.DISPLAY_NAME};
-    ContentResolver resolver = getContentResolver();
-    try (Cursor cursor = resolver.query(document, columns, null, null, null)) {
-      if (cursor != null && cursor.moveToFirst() && !cursor.isNull(0)) return cursor.getString(0);
-    }
-    return document.getLastPathSegment();
+    if (request == PICK) chat.pick(document);
+    else chat.pickSpeech(document);
   }
 
   /** Asks for the microphone only here, and only if there is a model that hears. */
@@ -149,62 +123,104 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
 
   @Override
   public void onRequestPermissionsResult(int request, String[] permissions, int[] results) {
-    if (request != RECORD) return;
+    if (request != RECORD) return; // without notifications, answers go on all the same
     if (results.length == 1 && results[0] == PackageManager.PERMISSION_GRANTED) chat.dictation.press();
     else chat.show(getString(R.string.no_permission));
   }
 
-  private void sendOrStop() {
+  /** Sends the draft; or ends or begins what the button shows. */
+  private void press() {
     if (chat.generates()) {
       chat.stop();
-      return;
+    } else if (chat.phase() == Chat.Phase.LOADING) {
+      chat.cancelLoad();
+    } else if (chat.phase() == Chat.Phase.UNLOADED) {
+      chat.load();
+    } else if (chat.ready()) {
+      String text = draft.getText().toString().trim();
+      if (text.isEmpty()) return;
+      draft.setText("");
+      chat.send(text);
+      lines.toEnd();
+      askToNotify();
     }
-    String text = draft.getText().toString().trim();
-    if (text.isEmpty()) return;
-    draft.setText("");
-    chat.send(text);
+  }
+
+  private void askToNotify() {
+    if (Build.VERSION.SDK_INT < Build.VERSION_CODES.TIRAMISU) return;
+    if (checkSelfPermission(Manifest.permission.POST_NOTIFICATIONS) == PackageManager.PERMISSION_GRANTED) return;
+    if (chat.asksToNotify()) requestPermissions(new String[] {Manifest.permission.POST_NOTIFICATIONS}, NOTIFY);
+  }
+
+  /** Shows a menu with the actions for a message. */
+  private void offer(View row, int i) {
+    boolean last = i >= chat.size() - 2 && chat.ready();
+    boolean answer = chat.message(i).role().equals("assistant");
+    PopupMenu menu = new PopupMenu(this, row.findViewById(R.id.text));
+    menu.getMenuInflater().inflate(R.menu.message, menu.getMenu());
+    menu.getMenu().findItem(R.id.again).setVisible(last && answer);
+    menu.getMenu().findItem(R.id.edit).setVisible(last && !answer);
+    String content = chat.message(i).content();
+    menu.setOnMenuItemClickListener(item -> act(item.getItemId(), content));
+    menu.show();
+  }
+
+  private boolean act(int id, String content) {
+    if (id == R.id.again) {
+      chat.again();
+    } else if (id == R.id.edit) {
+      draft.setText(chat.edit());
+      draft.setSelection(draft.length());
+    } else {
+      getSystemService(ClipboardManager.class).setPrimaryClip(ClipData.newPlainText(getString(R.string.app), content));
+    }
+    return true;
   }
 
   @Override
   public void onChange() {
-    status.setText(chat.status());
-    stats.setText(chat.stats());
+    Chat.Phase phase = chat.phase();
+    boolean busy = chat.generates() || phase == Chat.Phase.LOADING;
+    bar.setSubtitle(chat.name());
+    String said = phase == Chat.Phase.LOADING ? getString(R.string.loading, chat.name(), chat.progress()) : chat.status();
+    status.setText(said);
+    status.setVisibility(said.isEmpty() ? View.GONE : View.VISIBLE);
+    progress.setVisibility(phase == Chat.Phase.LOADING ? View.VISIBLE : View.GONE);
+    progress.setProgress(chat.progress());
+    list.setKeepScreenOn(busy);
+    if (shown != chat.size()) lines.notifyDataSetChanged();
+    shown = chat.size();
+    lines.grow();
+    showEmpty(phase);
     String heard = chat.dictation.take();
     if (!heard.isEmpty()) draft.append(draft.length() == 0 ? heard : " " + heard);
-    speak.setText(chat.dictation.records() ? R.string.done : chat.dictation.hears() ? R.string.cancel : R.string.speak);
-    send.setText(chat.generates() ? R.string.stop : R.string.send);
-    send.setEnabled(chat.generates() || chat.ready());
-    head.setEnabled(chat.ready());
-    polite.setEnabled(chat.ready());
-    lines.notifyDataSetChanged();
+    boolean records = chat.dictation.records(), hears = chat.dictation.hears();
+    show(speak, records ? R.drawable.ic_done : hears ? R.drawable.ic_close : R.drawable.ic_mic,
+        records ? R.string.done : hears ? R.string.cancel : R.string.speak);
+    if (chat.generates()) show(send, R.drawable.ic_stop, R.string.stop);
+    else if (phase == Chat.Phase.LOADING) show(send, R.drawable.ic_close, R.string.cancel_load);
+    else if (phase == Chat.Phase.UNLOADED) show(send, R.drawable.ic_load, R.string.load);
+    else show(send, R.drawable.ic_send, R.string.send);
+    send.setEnabled(busy || chat.ready() || phase == Chat.Phase.UNLOADED);
   }
 
-  private final class Lines extends BaseAdapter {
-    @Override
-    public int getCount() {
-      return chat == null ? 0 : chat.size();
-    }
+  @Override
+  public void onToken() {
+    lines.grow();
+  }
 
-    @Override
-    public Object getItem(int i) {
-      return chat.message(i);
-    }
+  private void showEmpty(Chat.Phase phase) {
+    empty.setVisibility(chat.size() == 0 && phase != Chat.Phase.STARTING ? View.VISIBLE : View.GONE);
+    ((TextView) findViewById(R.id.empty_text)).setText(phase == Chat.Phase.NO_MODEL ? R.string.no_model : R.string.no_messages);
+    Button choose = findViewById(R.id.empty_choose);
+    choose.setVisibility(phase == Chat.Phase.NO_MODEL ? View.VISIBLE : View.GONE);
+  }
 
-    @Override
-    public long getItemId(int i) {
-      return i;
-    }
-
-    @Override
-    public View getView(int i, View recycled, ViewGroup parent) {
-      View row = recycled != null ? recycled : getLayoutInflater().inflate(R.layout.line, parent, false);
-      Message message = chat.message(i);
-      boolean user = message.role().equals("user");
-      TextView text = row.findViewById(R.id.text);
-      text.setText(message.content().isEmpty() ? "\u2026" : message.content());
-      text.setBackgroundTintList(ColorStateList.valueOf(getColor(user ? R.color.user : R.color.assistant)));
-      ((LinearLayout) row).setGravity(user ? Gravity.END : Gravity.START);
-      return row;
-    }
+  private void show(ImageButton button, int icon, int words) {
+    String text = getString(words);
+    if (text.contentEquals(button.getContentDescription() == null ? "" : button.getContentDescription())) return;
+    button.setImageResource(icon);
+    button.setContentDescription(text);
+    button.setTooltipText(text);
   }
 }

@@ -70,22 +70,34 @@ final class Dictation {
   void load() {
     chat.work(
         () -> {
-          if (model != null) model.close(); // and its transcriber
-          model = null;
-          transcriber = null;
+          close();
           open();
         });
   }
 
-  private void open() throws Exception { // on the worker, as the next
-    if (transcriber != null) return;
-    if (model == null) model = chat.open(Uri.parse(chat.speech()), chat.speechName());
-    transcriber = model.transcriber(); // throws if the model is not a Whisper
-    showModel();
+  /** Gives back the device's memory, until something is heard again. */
+  void release() {
+    cancel();
+    chat.work(this::close);
   }
 
-  private void showModel() {
-    chat.show(chat.text(R.string.on, chat.speechName(), model.info().device()));
+  private void close() { // on the worker, as the next
+    if (model != null) model.close(); // and its transcriber
+    model = null;
+    transcriber = null;
+  }
+
+  private void open() throws Exception {
+    if (transcriber != null) return;
+    String name = chat.speechName();
+    if (model == null) model = Engine.open(chat.app, Uri.parse(chat.speech()), done -> tellProgress(name, done));
+    transcriber = model.transcriber(); // throws if the model is not a Whisper
+    chat.show(chat.text(R.string.speech_ready, name));
+  }
+
+  private boolean tellProgress(String name, float done) {
+    chat.show(chat.text(R.string.loading, name, (int) (100 * done)));
+    return true;
   }
 
   private void record() {
@@ -133,13 +145,17 @@ final class Dictation {
               return;
             }
             if (text.isEmpty()) chat.show(chat.text(R.string.nothing_heard));
-            else showModel();
+            else chat.show("");
             chat.main.post(() -> heard = text);
           } catch (WeftException error) {
             if (!error.code().equals("WEFT_CANCELLED")) throw error;
             chat.show(chat.text(R.string.cancelled));
           } finally {
-            chat.main.post(() -> hears = false);
+            chat.main.post(
+                () -> {
+                  hears = false;
+                  chat.changed();
+                });
           }
         });
   }

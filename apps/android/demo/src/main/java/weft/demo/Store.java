@@ -1,6 +1,5 @@
 package weft.demo;
 
-import android.os.ParcelFileDescriptor;
 import android.util.AtomicFile;
 import java.io.File;
 import java.io.FileOutputStream;
@@ -17,6 +16,7 @@ import weft.Session;
 /**
  * Two files in the application's private folder. chat.json holds what the user sees, and is written with every message.
  * chat.session holds the model's state after it, and may be missing or old: the next answer computes the rest.
+ * The worker of {@link weft.demo.Chat} calls it.
  */
 final class Store {
   /** Contents of chat.json. */
@@ -26,12 +26,14 @@ final class Store {
     String speech; // the Whisper model's document; null: none was chosen
     String speechName = "";
     String head = "full";
-    boolean polite;
+    boolean polite = true;
+    boolean askedToNotify; // the user was asked whether the app may show notifications
     final List<Message> messages = new ArrayList<>();
   }
 
   private final AtomicFile chat;
   private final File session;
+  int saves; // for tests
 
   Store(File folder) {
     chat = new AtomicFile(new File(folder, "chat.json"));
@@ -50,6 +52,7 @@ final class Store {
           .put("speechName", chat.speechName)
           .put("head", chat.head)
           .put("polite", chat.polite)
+          .put("askedToNotify", chat.askedToNotify)
           .put("messages", messages)
           .toString()
           .getBytes(StandardCharsets.UTF_8);
@@ -80,6 +83,7 @@ final class Store {
       result.speechName = json.optString("speechName");
       result.head = json.getString("head");
       result.polite = json.getBoolean("polite");
+      result.askedToNotify = json.optBoolean("askedToNotify");
       JSONArray messages = json.getJSONArray("messages");
       for (int i = 0; i < messages.length(); ++i) {
         JSONObject message = messages.getJSONObject(i);
@@ -93,24 +97,15 @@ final class Store {
     }
   }
 
-  /** Through a new file: the old one stays until the new one is complete. */
-  void save(Session from) throws IOException {
-    File file = new File(session.getPath() + ".new");
-    int mode =
-        ParcelFileDescriptor.MODE_CREATE | ParcelFileDescriptor.MODE_TRUNCATE | ParcelFileDescriptor.MODE_READ_WRITE;
-    try (ParcelFileDescriptor descriptor = ParcelFileDescriptor.open(file, mode)) {
-      from.save(descriptor.getFd(), null);
-    }
-    if (!file.renameTo(session)) throw new IOException("cannot rename " + file);
+  /** Writes part by part to a new file, which then takes the place of the old one. */
+  void save(Session from) {
+    from.save(session.getPath(), null);
+    ++saves;
   }
 
-  /** False: there is no file. */
-  boolean restore(Session to) throws IOException {
-    if (!session.exists()) return false;
-    try (ParcelFileDescriptor descriptor = ParcelFileDescriptor.open(session, ParcelFileDescriptor.MODE_READ_ONLY)) {
-      to.restore(descriptor.getFd());
-    }
-    return true;
+  /** Does nothing if there is no file. */
+  void restore(Session to) {
+    if (session.exists()) to.restore(session.getPath());
   }
 
   void forget() {
