@@ -20,7 +20,7 @@ function(weft_options target)
 endfunction()
 
 # weft_small(TARGET): for what ships: small rather than fast, and the linker drops what nobody calls. HOT sources of a module are fast
-# (module.cmake). Builds with sanitizers keep the optimisation they ask for.
+# (module.cmake), but for functions that run once for a file, which are [[gnu::cold]]. Builds with sanitizers keep the optimisation they ask for.
 if(NOT WEFT_SANITIZE)
   set(WEFT_SMALL $<$<CONFIG:Release>:-Os>)
   set(WEFT_FAST $<$<CONFIG:Release>:-O3>)

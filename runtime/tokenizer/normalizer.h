@@ -20,17 +20,17 @@ class Normalizer {
   Normalizer() = default;
   // From the "normalizer" object. Throws Error(unsupported) naming a type Weft does not know, or
   // Error(bad_file).
-  static Normalizer from_json(const JsonObject& normalizer);
+  [[gnu::cold]] static Normalizer from_json(const JsonObject& normalizer);
   // SentencePiece's normalizer: every space becomes U+2581; with prefix, one more is put before a text that is not
   // empty.
-  static Normalizer sentencepiece(bool prefix);
+  [[gnu::cold]] static Normalizer sentencepiece(bool prefix);
   // Unicode normalization form C.
   static Normalizer nfc();
   // SentencePiece as T5 uses it: first the precompiled map, if given; then, with collapse, removes white space at both
   // ends and repeated spaces; then as sentencepiece(prefix).
-  static Normalizer sentencepiece(bool prefix, bool collapse, std::optional<Charsmap> map);
+  [[gnu::cold]] static Normalizer sentencepiece(bool prefix, bool collapse, std::optional<Charsmap> map);
   // BERT's for lower case: removes control characters, puts spaces around ideographs, removes accents.
-  static Normalizer bert_uncased();
+  [[gnu::cold]] static Normalizer bert_uncased();
 
   struct Text {
     std::string text;
@@ -71,10 +71,10 @@ class Normalizer {
     std::shared_ptr<const Charsmap> map;
   };
 
-  void add_json(const JsonObject& normalizer, int depth);
-  void add_charsmap(const JsonObject& normalizer);
-  void add_bert(const JsonObject& normalizer);
-  void add_replace(const JsonObject& normalizer);
+  [[gnu::cold]] void add_json(const JsonObject& normalizer, int depth);
+  [[gnu::cold]] void add_charsmap(const JsonObject& normalizer);
+  [[gnu::cold]] void add_bert(const JsonObject& normalizer);
+  [[gnu::cold]] void add_replace(const JsonObject& normalizer);
 
   static std::string change(const Step& step, std::string_view text);
   static Text replace(const Step& step, const Text& in);

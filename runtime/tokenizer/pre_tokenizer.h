@@ -28,16 +28,16 @@ class PreTokenizer {
   PreTokenizer() = default;
   // From the "pre_tokenizer" object. Throws Error(unsupported) naming a type Weft does not know, or
   // Error(bad_file).
-  static PreTokenizer from_json(const JsonObject& pre_tokenizer);
+  [[gnu::cold]] static PreTokenizer from_json(const JsonObject& pre_tokenizer);
   // The byte-level pre-tokeniser GGUF calls by this name. Throws Error(unsupported) for a name Weft does not know.
-  static PreTokenizer from_name(const std::string& name, const std::string& place);
+  [[gnu::cold]] static PreTokenizer from_name(const std::string& name, const std::string& place);
 
   // BERT's: words and single punctuation marks.
-  static PreTokenizer bert();
+  [[gnu::cold]] static PreTokenizer bert();
 
   // The names from_name() gives a pre-tokeniser of these very patterns for, in its order; none if there is no such
   // name.
-  std::vector<std::string> gguf_names() const;
+  [[gnu::cold]] std::vector<std::string> gguf_names() const;
 
   // True if a step spells bytes in the alphabet of byte_level.h.
   bool has_byte_level() const;
@@ -63,12 +63,12 @@ class PreTokenizer {
     size_t length = 0;               // fixed_length: characters
   };
 
-  void add_json(const JsonObject& json, int depth);
-  void add_split(const JsonObject& json);
-  void add_byte_level(const JsonObject& json);
-  void add_metaspace(const JsonObject& json);
-  void add_bert(const std::string& place);
-  void add_regex(const std::string& pattern, Behavior behavior, const std::string& place);
+  [[gnu::cold]] void add_json(const JsonObject& json, int depth);
+  [[gnu::cold]] void add_split(const JsonObject& json);
+  [[gnu::cold]] void add_byte_level(const JsonObject& json);
+  [[gnu::cold]] void add_metaspace(const JsonObject& json);
+  [[gnu::cold]] void add_bert(const std::string& place);
+  [[gnu::cold]] void add_regex(const std::string& pattern, Behavior behavior, const std::string& place);
   static Behavior behavior_named(const std::string& name, const std::string& place);
   static Pieces split_step(const Step& step, Pieces pieces);
   static std::vector<Span> parts_of(const Step& step, std::string_view piece);

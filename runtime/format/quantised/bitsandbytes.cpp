@@ -123,7 +123,7 @@ void read_four_bits(QuantisedFolder& folder, const std::string& name, const std:
   folder.put(weights, name, DType::dequantised, {rows, columns}, std::move(made));
 }
 
-void read_eight_bits(QuantisedFolder& folder, const std::string& module) {
+[[gnu::cold]] void read_eight_bits(QuantisedFolder& folder, const std::string& module) {
   const TensorView& weights = folder.need_matrix(module + ".weight", {DType::i8});
   const IntegerLayout layout = {weights.shape[0], weights.shape[1], weights.shape[1], 8};
   const TensorView& factors = folder.need(module + ".SCB", {DType::f32}, {layout.rows});

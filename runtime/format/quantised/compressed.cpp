@@ -109,8 +109,8 @@ bool names_no_group(const TensorView* groups, uint64_t columns) {
          std::ranges::all_of(groups->bytes, [](std::byte byte) { return byte == std::byte{255}; });
 }
 
-void read_integers(QuantisedFolder& folder, const std::string& module, const TensorView& weights,
-                   IntegerLayout layout) {
+[[gnu::cold]] void read_integers(QuantisedFolder& folder, const std::string& module, const TensorView& weights,
+                                 IntegerLayout layout) {
   const std::string scales_name = module + ".weight_scale", zeros_name = module + ".weight_zero_point";
   const TensorView* found = folder.find(scales_name);
   const bool one = found && element_count(found->shape) == 1;

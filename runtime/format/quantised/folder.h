@@ -53,11 +53,11 @@ class QuantisedFolder {
 };
 
 // The readers. Each takes the matrices of its method; config is "quantization_config".
-void read_gptq(QuantisedFolder& folder, const JsonObject& config);
-void read_awq(QuantisedFolder& folder, const JsonObject& config);
-void read_compressed(QuantisedFolder& folder, const JsonObject& config);
-void read_fp8(QuantisedFolder& folder, const JsonObject& config);
-void read_bitsandbytes(QuantisedFolder& folder, const JsonObject& config);
-void read_mxfp4(QuantisedFolder& folder, const JsonObject& config);
+[[gnu::cold]] void read_gptq(QuantisedFolder& folder, const JsonObject& config);
+[[gnu::cold]] void read_awq(QuantisedFolder& folder, const JsonObject& config);
+[[gnu::cold]] void read_compressed(QuantisedFolder& folder, const JsonObject& config);
+[[gnu::cold]] void read_fp8(QuantisedFolder& folder, const JsonObject& config);
+[[gnu::cold]] void read_bitsandbytes(QuantisedFolder& folder, const JsonObject& config);
+[[gnu::cold]] void read_mxfp4(QuantisedFolder& folder, const JsonObject& config);
 
 }  // namespace weft

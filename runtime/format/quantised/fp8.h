@@ -15,7 +15,8 @@ struct ScaleBlock {
 };
 
 // Puts a matrix of E4M3 in its place. scales: a tensor's name; it has a number for each block.
-void put_fp8(QuantisedFolder& folder, const TensorView& weights, const std::string& scales, const ScaleBlock& block);
+[[gnu::cold]] void put_fp8(QuantisedFolder& folder, const TensorView& weights, const std::string& scales,
+                           const ScaleBlock& block);
 
 // The block of the scales by their shape: the whole matrix, a row, or else `block`.
 ScaleBlock block_of_shape(QuantisedFolder& folder, const TensorView& weights, const std::string& scales,
