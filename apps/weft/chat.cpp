@@ -13,9 +13,13 @@
 #include "line_reader.h"
 #include "suggest.h"
 #include "talk.h"
+#include "terminal_text.h"
 
 namespace weft::cli {
 namespace {
+
+// Writes to the person, with lines broken between words.
+void tell(const std::string& text) { std::cerr << TerminalText().add(text, terminal_columns()); }
 
 class Chat;
 
@@ -90,7 +94,7 @@ class Chat {
   void thoughts(const std::string&) { talk_->show_thoughts(); }
   void duty(const std::string& percent);
   void stats(const std::string&);
-  void show_help(const std::string&) { std::cerr << help(); }
+  void show_help(const std::string&) { tell(help()); }
   void quit(const std::string&) { leave_ = true; }
 
   const ChatArgs& args_;
@@ -312,7 +316,7 @@ void Chat::set(const std::string& options) {
         std::cerr << format("%-20s %s\n", option->get_name().c_str(), option->get_default_str().c_str());
     for (const std::string& bias : changed.steering.biases) std::cerr << "--logit-bias         " << bias << '\n';
     for (const std::string& stop : changed.steering.stops) std::cerr << "--stop               " << stop << '\n';
-    std::cerr << "/set --temperature 0.2 changes one; /set default takes all back.\n";
+    tell("/set --temperature 0.2 changes one; /set default takes all back.\n");
     return;
   }
   try {

@@ -97,7 +97,8 @@ bool is_qwen3_vl(const JsonValue& config) { return is_type(config, "qwen3_vl"); 
 // A model of texts and pictures, of which Weft runs the text model alone.
 bool has_text_part(const JsonValue& config) {
   const JsonValue* type = config.find("model_type");
-  return type != nullptr && (*type == "qwen3_5" || *type == "qwen3_5_moe" || *type == "gemma4" || *type == "mistral3");
+  return type != nullptr && (*type == "qwen3_5" || *type == "qwen3_5_moe" || *type == "gemma4" || *type == "mistral3" ||
+                             *type == "embedding_gemma2");
 }
 
 // A name that cannot leave its folder.
@@ -154,6 +155,7 @@ void keep_text(ModelFile& model) {
   for (TensorView& tensor : model.tensors) {
     if (tensor.name.starts_with(kBody)) tensor.name.replace(0, kBody.size(), "model.language_model.");
     if (tensor.name.starts_with("language_model.lm_head.")) tensor.name.erase(0, kWhole.size());
+    if (tensor.name.starts_with(kWhole)) tensor.name.insert(0, kOwn);  // a body without an output table
   }
   const bool gemma3 = is_gemma3(model.metadata);
   const bool qwen3_vl = is_qwen3_vl(model.metadata);

@@ -47,6 +47,10 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
       queries = std::max(queries, shape.heads * shape.head_dim);
       qkv = std::max(qkv, (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
     }
+  const AttentionGate gate = config.layer_kind.attention_gate;
+  const uint32_t gates = gate == AttentionGate::values  ? queries
+                         : gate == AttentionGate::heads ? config.heads.heads
+                                                        : 0;
   const uint32_t ffn = config.has_dense() ? config.ffn : 0;
   const auto of_experts = [&](uint32_t cols) { return uint64_t{config.experts.used} * stride_of(cols); };
   const bool matrices = ops::uses_matrices(plan) && !ops::can_fuse(plan, tokens);
@@ -59,7 +63,7 @@ std::vector<Extent> extents(const Config& config, const Plan& plan, uint32_t can
           {&Activations::qkv, tokens, qkv},
           {&Activations::q, tokens, queries},
           {&Activations::attended, tokens, queries},
-          {&Activations::gates, tokens, config.layer_kind.gated_attention ? queries : 0},
+          {&Activations::gates, tokens, gates},
           {&Activations::conv_gates, tokens, 3 * convolved},
           {&Activations::convolved, tokens, convolved},
           {&Activations::projected, tokens, linear.projected_cols()},

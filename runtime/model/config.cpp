@@ -236,6 +236,18 @@ void refuse_odd(const Config& c, const JsonObject& values) {
     unsupported("not supported: embeddings of another width", values);
 }
 
+// EmbeddingGemma 2 has the layer after its pooling among its own tensors. nullptr: the file lacks it, or the family.
+const TensorView* embedding_projection(const Config& c, const ModelFile& file, const JsonObject& values) {
+  if (!c.traits->gemma4 || !c.layer_kind.sees_all) return nullptr;
+  const std::string name = tensor_name(file.kind, *c.traits, "embedding_projection");
+  const TensorView* tensor = file.find(name);
+  if (!tensor) tensor = file.find(name.substr(c.traits->prefix.size()));  // a body alone
+  if (tensor && tensor->shape != std::vector<uint64_t>{values.integer("embedding_dim", 1, kMost, 768), c.width})
+    throw Error(Code::bad_file, "tensor '" + tensor->name + "' has the shape " + text_of(tensor->shape),
+                file.path.string());
+  return tensor;
+}
+
 // MPT's attention is an object of its own.
 void check_mpt(const JsonObject& values) {
   if (!values.has("attn_config")) return;
@@ -283,6 +295,7 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   if (c.traits->norms_lack_one) c.norm_offset = 1;
   if (c.traits->gemma) {
     c.norm_offset = c.traits->gemma4 ? 0 : 1;
+    if (c.layer_kind.sees_all) c.tied = true;  // EmbeddingGemma 2 has no output table
     // query_pre_attn_scalar stands in for the head dimension; Gemma 1 has none.
     c.attention_cap = values.real("attn_logit_softcapping", 0, 1e6, 0);
     c.logit_cap = values.real("final_logit_softcapping", 0, 1e6, 0);
@@ -302,7 +315,8 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
   if (c.traits->gemma && !c.traits->gemma4 && values.flag("use_bidirectional_attention", false))
     see_both_ways(c, values);
   if (c.layer_kind.sees_all || !file.sentence_modules.is_null())
-    c.sentences = read_sentence_config(file, !c.layer_kind.sees_all, c.context, c.width);
+    c.sentences =
+        read_sentence_config(file, !c.layer_kind.sees_all, c.context, c.width, embedding_projection(c, file, values));
   if (c.layer_kind.sees_all) {
     if (const std::string type = values.text("position_embedding_type", "absolute"); type != "absolute")
       unsupported("not supported: positions '" + type + "'", values);

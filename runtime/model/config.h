@@ -55,8 +55,9 @@ struct Config {
   float attention_scale = 0;  // of the scores
   float attention_cap = 0;    // soft-cap of the scores; 0: none
   uint32_t layer_input = 0;   // columns of a layer's own embedding of a token (layer_input.h); 0: none
-  float logit_scale = 1;      // of the logits, before the cap
-  float logit_cap = 0;        // soft-cap of the logits; 0: none
+  bool has_layer_input_table() const { return layer_input > 0 && !layer_kind.sees_all; }
+  float logit_scale = 1;  // of the logits, before the cap
+  float logit_cap = 0;    // soft-cap of the logits; 0: none
   ops::QueryGrowth query_growth;
   std::shared_ptr<const OutputHead> head;  // with weights of its own; nullptr: the table alone gives logits
   ops::Pairs pairs = ops::Pairs::halves;

@@ -90,8 +90,9 @@ ops::HeadShape read_gemma4_global(const Config& c, const JsonObject& values) {
   }
   ops::HeadShape shape = c.heads;
   shape.head_dim = values.integer("global_head_dim", 1, kMostHeads, 512);
-  if (values.flag("attention_k_eq_v", false))
-    shape.kv_heads = values.integer("num_global_key_value_heads", 1, kMostHeads, shape.kv_heads);
+  if (values.flag("attention_k_eq_v", false) || c.layer_kind.sees_all)
+    shape.kv_heads =
+        values.integer("num_global_key_value_heads", 1, kMostHeads, c.layer_kind.sees_all ? 1 : shape.kv_heads);
   return shape;
 }
 
@@ -125,6 +126,7 @@ void read_gguf_gemma4(Config& c, const ModelFile& file, const JsonObject& values
 void read_huggingface_gemma4(Config& c, const JsonObject& values) {
   if (values.flag("enable_moe_block", false)) unsupported("not supported: experts in this family", values);
   for (const char* kind : {"full_attention", "sliding_attention"}) {
+    if (c.layer_kind.sees_all) break;  // its own RoPEs are plain
     if (!values.has("rope_parameters") || !values.object("rope_parameters").has(kind))
       throw Error(Code::bad_file, "'rope_parameters' has no value '" + std::string(kind) + "'", values.place());
     values.object("rope_parameters").object(kind).at("rope_theta");

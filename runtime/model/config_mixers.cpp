@@ -63,7 +63,7 @@ void read_gguf_granite_hybrid(Config& c, const ModelFile& file, const JsonObject
 }
 
 void read_huggingface_lfm2(Config& c, const JsonObject& values) {
-  if (!c.traits->experts && values.flag("block_auto_adjust_ff_dim", true)) {
+  if (!c.traits->experts && !c.traits->lfm3 && values.flag("block_auto_adjust_ff_dim", true)) {
     const uint32_t step = values.integer("block_multiple_of", 1, kMost, 256);
     const double factor = values.number("block_ffn_dim_multiplier", kTiny, 1000, 1);
     const auto wanted = static_cast<uint64_t>(factor * (uint64_t{c.ffn} * 2 / 3));
@@ -76,6 +76,8 @@ void read_huggingface_lfm2(Config& c, const JsonObject& values) {
   if (values.has("layer_types")) {
     const JsonValue::Array& types = values.array("layer_types");
     for (uint32_t layer = 0; layer < c.layers; ++layer) attends[layer] = types[layer] != "conv";
+  } else if (c.traits->lfm3) {
+    for (uint32_t layer = 0; layer < c.layers; ++layer) attends[layer] = layer > 0 && layer % 2 == 0;
   } else if (values.has("full_attn_idxs")) {
     for (const JsonValue& index : values.array("full_attn_idxs"))
       attends[values.integer_of(index, "full_attn_idxs", 0, c.layers - 1)] = true;
@@ -83,6 +85,9 @@ void read_huggingface_lfm2(Config& c, const JsonObject& values) {
   const uint32_t taps = values.integer("conv_L_cache", 1, ops::kMostTaps, 3);
   place_mixers(c, ShortConvConfig{taps, values.flag("conv_bias", false)},
                [&](uint32_t layer) { return !attends[layer]; });
+  if (!c.traits->lfm3) return;
+  c.layer_kind.norm_branches = values.flag("use_sandwich_norm", true);
+  if (!values.flag("use_attention_gate", true)) c.layer_kind.attention_gate = AttentionGate::none;
 }
 
 void read_huggingface_qwen35(Config& c, const JsonObject& values) {

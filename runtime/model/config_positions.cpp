@@ -14,9 +14,11 @@ namespace {
 constexpr double kHuge = 1e12;
 constexpr double kRopeBase = 10000;  // of GGUF files that do not say it
 
-// Windows of such layers are given by both halves together. A token sees those nearer than the half and one.
+// Windows of such layers are given by both halves together, or by one (EmbeddingGemma 2). A token sees those nearer
+// than the half and one.
 uint32_t window_of(const Config& c, uint32_t given) {
-  return given > 0 && c.layer_kind.sees_all ? given / 2 + 1 : given;
+  if (given == 0 || !c.layer_kind.sees_all) return given;
+  return (c.traits->gemma4 ? given : given / 2) + 1;
 }
 
 // local: which layers have the window.
@@ -279,6 +281,8 @@ void read_huggingface_positions(Config& c, const JsonObject& values) {
           !((type == "mamba" || type == "attention") && c.traits->mamba2))
         unsupported("not supported: layer type " + type.dump(), values);
     place_layers(c, window, rotary_dim, [&](uint32_t layer) { return types[layer] == "sliding_attention"; });
+  } else if (c.traits->lfm3) {
+    place_layers(c, window, rotary_dim, [](uint32_t layer) { return layer > 0 && layer % 4 == 0; });
   } else {
     const std::string every =
         values.either({"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"});

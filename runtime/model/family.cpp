@@ -11,8 +11,10 @@ using ops::NormKind;
 
 constexpr LayerKind kQwen2 = {.qkv_bias = true};
 constexpr LayerKind kQwen3 = {.norm_heads = true};
-constexpr LayerKind kQwen35 = {.norm_heads = true, .gated_attention = true};
-constexpr LayerKind kQwen35Moe = {.norm_heads = true, .shared_expert = SharedExpert::gated, .gated_attention = true};
+constexpr LayerKind kQwen35 = {.norm_heads = true, .attention_gate = AttentionGate::values};
+constexpr LayerKind kQwen35Moe = {
+    .norm_heads = true, .shared_expert = SharedExpert::gated, .attention_gate = AttentionGate::values};
+constexpr LayerKind kLfm3 = {.norm_heads = true, .norm_branches = true, .attention_gate = AttentionGate::heads};
 constexpr LayerKind kGraniteHybrid = {.shared_expert = SharedExpert::plain};
 constexpr LayerKind kGptOss = {
     .activation = Activation::clamped, .qkv_bias = true, .out_bias = true, .expert_bias = true, .sinks = true};
@@ -24,6 +26,11 @@ constexpr LayerKind kGemma4 = {.norm_heads = true,
                                .norm_branches = true,
                                .scaled = true,
                                .activation = Activation::gelu_tanh};
+constexpr LayerKind kEmbeddingGemma2 = [] {
+  LayerKind kind = kGemma4;
+  kind.sees_all = true;
+  return kind;
+}();
 constexpr LayerKind with_biases(LayerKind kind) {
   kind.qkv_bias = kind.out_bias = kind.ffn_bias = true;
   return kind;
@@ -237,6 +244,12 @@ constexpr Family kFamilies[] = {
      .gguf_names = kLfm2Gguf,
      .short_conv = true,
      .experts = true},
+    {.architecture = "",
+     .model_type = "lfm3",
+     .layer_kind = kLfm3,
+     .names = kLfm3Names,
+     .short_conv = true,
+     .lfm3 = true},
     {.architecture = "smollm3", .model_type = "smollm3", .gguf_pairs = ops::Pairs::adjacent, .no_rope_every = 4},
     {.architecture = "gemma", .model_type = "gemma", .layer_kind = kGemma, .gemma = true},
     {.architecture = "gemma2",
@@ -268,6 +281,14 @@ constexpr Family kFamilies[] = {
      .local_rope_base = 10000,
      .names = kGemma4Names,
      .gguf_names = kGemma4Gguf,
+     .gemma4 = true},
+    {.architecture = "",
+     .model_type = "embedding_gemma2_text",
+     .layer_kind = kEmbeddingGemma2,
+     .gemma = true,
+     .global_every = 6,
+     .local_rope_base = 10000,
+     .names = kEmbeddingGemma2Names,
      .gemma4 = true},
     {.architecture = "phi3", .model_type = "phi3", .names = kPhi3Names},
     {.architecture = "gpt2",

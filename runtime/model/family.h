@@ -28,6 +28,13 @@ enum class SharedExpert {
   gated,  // its result is multiplied by the sigmoid of a product of its input
 };
 
+// What multiplies the result of attention: the sigmoid of a product of the layer's input.
+enum class AttentionGate {
+  none,
+  values,  // one for each value; attn_q has rows (head, q gate, head_dim)
+  heads,   // one for each head
+};
+
 // Operations of a layer. The defaults are Llama's (Touvron et al. 2023).
 struct LayerKind {
   ops::NormKind norm = ops::NormKind::rms;
@@ -55,10 +62,10 @@ struct LayerKind {
   bool qkv_bias = false, out_bias = false, ffn_bias = false;
   bool key_bias = true;  // with qkv_bias: keys have one too
   SharedExpert shared_expert = SharedExpert::none;
-  bool expert_bias = false;      // the router and the experts have biases
-  bool choice_bias = false;      // experts are chosen by their scores with a bias (ops::route)
-  bool sinks = false;            // of the attention (ops::Attention)
-  bool gated_attention = false;  // attn_q has rows (head, q gate, head_dim): the result is gated with sigmoid(gate)
+  bool expert_bias = false;  // the router and the experts have biases
+  bool choice_bias = false;  // experts are chosen by their scores with a bias (ops::route)
+  bool sinks = false;        // of the attention (ops::Attention)
+  AttentionGate attention_gate = AttentionGate::none;
 };
 
 using TensorNames = std::span<const std::pair<std::string_view, std::string_view>>;  // role, Hugging Face's name
@@ -97,6 +104,7 @@ struct Family {
   bool gated_delta = false;         // layers that the file names have a Gated DeltaNet in place of attention
   bool gemma4 = false;              // with `gemma`: what Gemma 4 has beyond Gemma 3 (config_gemma4.h)
   bool short_conv = false;          // layers that the file names have a short convolution in place of attention
+  bool lfm3 = false;                // with `short_conv`: norms of branches and gates of heads, unless the file says not
   bool mamba2 = false;              // layers that the file names have a Mamba-2 in place of attention
   bool raw_gates = false;           // GGUF: weights of the chosen experts are not normalised, if the file says nothing
   bool experts = false;             // layers may have experts in place of a feed-forward
@@ -127,13 +135,13 @@ const Family& image_family(ImageKind kind);
 // "mamba_decay", "mamba_bias" and "mamba_skip"; with experts (GGUF's words), "ffn_gate_inp" for the router,
 // "exp_probs_b" for the biases of its choice, "ffn_gate_exps", "ffn_up_exps", or both as "ffn_gate_up_exps", and
 // "ffn_down_exps" for all of theirs, where a # in Hugging Face's name stands for one's number; of a feed-forward beside
-// them "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp" and, for its gate, "ffn_gate_inp_shexp"; "attn_sinks"; of a
-// masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or "bias". The image
-// encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, "soft_norm" for Gemma 3's norm of pooled
-// states, and "output" for the projection to the width of the text model; Qwen3-VL's in place of these has "merger_up"
-// and "merger_down", and with the number of a layer "deepstack_norm", "deepstack_up" and "deepstack_down" (in Hugging
-// Face's names the number counts these mergers alone). An encoder of sound has "conv1" and "conv2"
-// before its layers.
+// them "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp" and, for its gate, "ffn_gate_inp_shexp"; "attn_sinks";
+// "attn_gate"; of a masked-token head, which GGUF does not know, "mlm_dense", "mlm_norm" or "mlm". what: "weight" or
+// "bias". The image encoder has "patch_embd", "position_embd", "output_norm", the layers' roles, "soft_norm" for Gemma
+// 3's norm of pooled states, and "output" for the projection to the width of the text model; Qwen3-VL's in place of
+// these has "merger_up" and "merger_down", and with the number of a layer "deepstack_norm", "deepstack_up" and
+// "deepstack_down" (in Hugging Face's names the number counts these mergers alone). An encoder of sound has "conv1" and
+// "conv2" before its layers.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

@@ -86,6 +86,12 @@ false, "original_max_position_embeddings": 4096, "rope_theta": 150000.0}})"},
 "num_key_value_heads": 8, "conv_bias": false, "conv_L_cache": 3, "num_dense_layers": 2, "num_experts_per_tok":
 4, "num_experts": 32, "use_expert_bias": true, "routed_scaling_factor": 1.0, "norm_topk_prob": true,
 "rope_theta": 1000000.0})"},
+    {"lfm3", R"({"hidden_size": 2048, "intermediate_size": 7680, "num_hidden_layers": 24, "num_attention_heads": 16,
+"num_key_value_heads": 4, "max_position_embeddings": 128000, "norm_eps": 1e-05, "tie_word_embeddings": true,
+"conv_bias": false, "conv_L_cache": 7, "head_dim": 128, "sliding_window": 256, "use_sandwich_norm": true,
+"use_attention_gate": true, "attention_bias": false, "rope_parameters": {"sliding_attention": {"rope_type":
+"default", "rope_theta": 10000.0}, "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,
+"partial_rotary_factor": 0.5}}})"},
     {"smollm3", R"({"hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36, "num_attention_heads": 16,
 "num_key_value_heads": 4, "hidden_act": "silu", "max_position_embeddings": 32768, "rms_norm_eps": 1e-06,
 "use_sliding_window": false, "attention_bias": false, "mlp_bias": false, "tie_word_embeddings": true,
@@ -110,6 +116,11 @@ false, "sliding_window": 512, "hidden_size_per_layer_input": 256, "attention_k_e
 "num_kv_shared_layers": 0, "enable_moe_block": false, "use_double_wide_mlp": false, "rope_parameters":
 {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}, "full_attention": {"rope_type":
 "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0}}})"},
+    {"embedding_gemma2_text", R"({"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 4,
+"num_key_value_heads": 2, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh",
+"max_position_embeddings": 262144, "rms_norm_eps": 1e-06, "attention_bias": false, "sliding_window": 512,
+"hidden_size_per_layer_input": 512, "embedding_dim": 768, "tie_word_embeddings": false, "rope_theta":
+1000000.0})"},
     {"phi3", R"({"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32, "num_attention_heads": 32,
 "hidden_act": "silu", "max_position_embeddings": 4096, "original_max_position_embeddings": 4096,
 "rms_norm_eps": 1e-05, "tie_word_embeddings": false, "rope_theta": 10000.0, "partial_rotary_factor": 1.0})"},

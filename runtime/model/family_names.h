@@ -79,6 +79,15 @@ inline constexpr TensorName kGemma4Names[] = {{"post_attention_norm", "post_atte
                                               {"layer_proj", "per_layer_projection"},
                                               {"layer_post_norm", "post_per_layer_input_norm"},
                                               {"layer_scale", "layer_scalar"}};
+inline constexpr TensorName kEmbeddingGemma2Names[] = {{"post_attention_norm", "post_attention_layernorm"},
+                                                       {"ffn_norm", "pre_feedforward_layernorm"},
+                                                       {"post_ffw_norm", "post_feedforward_layernorm"},
+                                                       {"per_layer_proj", "ple.per_layer_model_projection"},
+                                                       {"per_layer_norm", "ple.per_layer_projection_norm"},
+                                                       {"layer_gate", "ple_block.per_layer_input_gate"},
+                                                       {"layer_proj", "ple_block.per_layer_projection"},
+                                                       {"layer_post_norm", "ple_block.post_per_layer_input_norm"},
+                                                       {"layer_scale", "layer_scalar"}};
 inline constexpr TensorName kGemma4Gguf[] = {{"per_layer_table", "per_layer_token_embd"},
                                              {"per_layer_proj", "per_layer_model_proj"},
                                              {"per_layer_norm", "per_layer_proj_norm"},
@@ -301,6 +310,13 @@ inline constexpr TensorName kLfm2Names[] = {{"output_norm", "embedding_norm"},
                                             {"ffn_gate_exps", "feed_forward.experts.#.w1"},
                                             {"ffn_up_exps", "feed_forward.experts.#.w3"},
                                             {"ffn_down_exps", "feed_forward.experts.#.w2"}};
+inline constexpr TensorName kLfm3Names[] = {
+    {"output_norm", "embedding_norm"},  {"attn_norm", "operator_norm"},
+    {"attn_gate", "self_attn.gate_proj"},  {"post_attention_norm", "post_operator_norm"},
+    {"shortconv_in", "conv.in_proj"},   {"shortconv_conv", "conv.conv"},
+    {"shortconv_out", "conv.out_proj"}, {"ffn_norm", "ffn_norm"},
+    {"ffn_gate", "feed_forward.w1"},    {"ffn_up", "feed_forward.w3"},
+    {"ffn_down", "feed_forward.w2"},    {"post_ffw_norm", "post_ffn_norm"}};
 inline constexpr TensorName kLfm2Gguf[] = {{"output_norm", "token_embd_norm"},
                                            {"shortconv_in", "shortconv.in_proj"},
                                            {"shortconv_conv", "shortconv.conv"},

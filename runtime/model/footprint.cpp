@@ -95,7 +95,7 @@ Footprint footprint(const ModelFile& file, Config& config, const DeviceFormats& 
   print.pieces.insert(print.pieces.end(), layers.begin(), layers.end());
   print.pieces.push_back(others);
   print.streamed_bytes = buffer ? sizes.layers : 0;
-  if (config.layer_input > 0) {
+  if (config.has_layer_input_table()) {
     const TensorView& table = parts.layer_input_table();
     print.streamed_bytes +=
         Matrix{layer_input_format(formats.tables, table), config.vocab, static_cast<uint32_t>(table.shape[1])}.bytes();

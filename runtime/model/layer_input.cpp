@@ -21,6 +21,7 @@ void LayerInputs::record(const Network& n) const {
   // The product counts as divided by sqrt(width): that only changes the epsilon.
   ops::norm_heads(n.r, {c.layers, 0, c.layer_input}, n.state, norm, rows, c.mixer_epsilon * static_cast<float>(c.width),
                   n.tokens);
+  if (!table) return;
   const float scale = std::sqrt(static_cast<float>(c.layer_input) / 2);
   for (const Pass& one : n.pass.sessions())
     ops::gather(n.r, table->matrix(), one.step.state, one.step.history, one.a.layer_inputs, one.tokens, scale,

@@ -14,14 +14,15 @@ struct Pieces;
 class Parts;
 
 // The inputs of all layers, once for a pass: (row of the table + norm(projection x)) / sqrt(2), layer by layer, where x
-// is the embedding. The norm's weights include the factor.
+// is the embedding. The norm's weights include the factor. Without a table (EmbeddingGemma 2): norm(projection x).
 struct LayerInputs {
-  std::unique_ptr<Table> table;  // (vocab, layers * layer_input), in the host's memory
+  std::unique_ptr<Table> table;  // (vocab, layers * layer_input), in the host's memory; nullptr: none
   Buffer buffer;
   Linear projection;  // (layers * layer_input, width)
   Buffer norm;        // (layer_input)
 
   void list(Parts& parts, Pieces& pieces);
+  uint64_t table_bytes() const { return table ? table->bytes() : 0; }
   uint64_t bytes() const { return buffer.bytes() + norm.bytes(); }  // on the device
   void record(const Network& network) const;
 };

@@ -18,7 +18,7 @@ uint64_t Model::bytes_per_token() const {
   for (const Layer& layer : weights.layers)
     if (const auto* experts = std::get_if<Experts>(&layer.mlp))
       idle += (config.experts.count - config.experts.used) * (experts->gate_up.bytes() + experts->down.bytes());
-  if (weights.layer_inputs) {  // of whose table a row is read
+  if (weights.layer_inputs && weights.layer_inputs->table) {  // of which a row is read
     const Table& table = *weights.layer_inputs->table;
     idle += table.bytes() - table.bytes() / table.rows();
   }

@@ -25,10 +25,14 @@ void Parts::check(Parts* encoder) {
   if (config_.layer_input > 0) {
     LayerInputs inputs;
     sources_of(layer_inputs(inputs).matrices, -1, AsStored::yes);
-    layer_input_table();
+    if (config_.has_layer_input_table()) layer_input_table();
     layer_input_norm();
   }
   for (const char* const name : kGgufDense) tensors_.find_named(name);  // read with the config
+  if (config_.traits->gemma4 && config_.layer_kind.sees_all) {
+    const auto* const dense = config_.sentences.dense.get();
+    tensors_.need("embedding_projection", -1, {dense ? dense->front().rows : 0, config_.width});
+  }
   if (config_.sentences.relevance) tensors_.find_named("cls.output.weight");
   if (has_masked_head()) {
     MaskedHead head;

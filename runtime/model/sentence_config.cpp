@@ -168,7 +168,8 @@ std::vector<double> DenseLayer::apply(std::span<const double> x) const {
   return y;
 }
 
-SentenceConfig read_sentence_config(const ModelFile& file, bool causal, uint32_t context, uint32_t width) {
+SentenceConfig read_sentence_config(const ModelFile& file, bool causal, uint32_t context, uint32_t width,
+                                    const TensorView* projection) {
   SentenceConfig config;
   config.given = (!file.sentence_modules.is_null() || !file.pooling.is_null()) && file.logit_score.is_null();
   check_modules(file);
@@ -177,6 +178,7 @@ SentenceConfig read_sentence_config(const ModelFile& file, bool causal, uint32_t
   config.pooling = read_pooling(file, causal && !config.given ? Pooling::last : Pooling::mean);
   config.most_tokens = read_most_tokens(file, context);
   std::vector<DenseLayer> dense;
+  if (projection) dense.push_back(dense_layer(file, *projection, width, file.path.string()));
   for (const SentenceModule& module : file.dense_modules)
     dense.push_back(read_dense(file, module, dense.empty() ? width : dense.back().rows));
   if (!dense.empty()) config.dense = std::make_shared<const std::vector<DenseLayer>>(std::move(dense));

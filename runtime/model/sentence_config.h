@@ -47,9 +47,10 @@ struct SentenceConfig {
   uint32_t size(uint32_t width) const { return dense ? dense->back().rows : width; }
 };
 
-// context, width: the model's own. Throws Error(unsupported) for a module, a pooling or a prompt that Weft does not
-// know, and Error(bad_file).
-SentenceConfig read_sentence_config(const ModelFile& file, bool causal, uint32_t context, uint32_t width);
+// context, width: the model's own. projection: a matrix of the model that comes right after the pooling, or nullptr.
+// Throws Error(unsupported) for a module, a pooling or a prompt that Weft does not know, and Error(bad_file).
+SentenceConfig read_sentence_config(const ModelFile& file, bool causal, uint32_t context, uint32_t width,
+                                    const TensorView* projection = nullptr);
 
 // The same from a GGUF file of this architecture.
 SentenceConfig read_gguf_sentence_config(const ModelFile& file, const std::string& architecture, bool causal,

@@ -54,7 +54,7 @@ uint64_t Weights::layer_bytes() const {
                    score_biases.bytes() + logit_bias.bytes();
   if (masked_head) bytes += masked_head->buffer.bytes();
   if (head) bytes += head->bytes();
-  if (layer_inputs) bytes += layer_inputs->bytes() + layer_inputs->table->bytes();
+  if (layer_inputs) bytes += layer_inputs->bytes() + layer_inputs->table_bytes();
   if (sound) bytes += sound->buffer.bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();
   for (const Layer& layer : layers) bytes += layer.buffer.bytes();
@@ -62,7 +62,7 @@ uint64_t Weights::layer_bytes() const {
 }
 
 uint64_t Weights::streamed_bytes() const {
-  uint64_t bytes = layer_inputs ? layer_inputs->table->bytes() : 0;
+  uint64_t bytes = layer_inputs ? layer_inputs->table_bytes() : 0;
   for (const Layer& layer : layers) bytes += stream ? layer.buffer.bytes() : 0;
   return bytes;
 }

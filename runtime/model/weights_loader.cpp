@@ -235,24 +235,29 @@ void WeightsLoader::load_head() {
   uploader_.upload(own.constants, std::span<const uint32_t>(constants.words));
 }
 
-// The table stays in the host's memory: a token reads one row of it.
 void WeightsLoader::load_layer_inputs() {
   weights_.layer_inputs = std::make_unique<LayerInputs>();
   LayerInputs& own = *weights_.layer_inputs;
+  const bool has_table = config_.has_layer_input_table();
+  if (has_table) load_layer_input_table(own.table);
+  upload(-1, parts_.layer_inputs(own), allocate(own.buffer, "layer inputs", -1, parts_.layer_inputs(own)));
+  // The half of the factor sqrt(1/2) that is not the table's.
+  load_norm(own.norm, parts_.layer_input_norm(), "layer inputs' norm", has_table ? std::sqrt(0.5f) : 1);
+}
+
+// The table stays in the host's memory: a token reads one row of it.
+void WeightsLoader::load_layer_input_table(std::unique_ptr<Table>& table) {
   const char* const name = "per-layer embeddings";
   const TensorView& tensor = parts_.layer_input_table();
   const Format format = layer_input_format(wanted_.tables, tensor);
   file_->check_length();
   if (!wanted_.rows.empty()) {
-    own.table = load_rows(tensor, format, nullptr, name, Memory::upload);
+    table = load_rows(tensor, format, nullptr, name, Memory::upload);
   } else {
     Rounding rounding;
-    own.table = load_part(device_, tensor, format, nullptr, name, rounding, Memory::upload);
-    report_->add(tensor, weft::name(format), own.table->bytes(), name, rounding);
+    table = load_part(device_, tensor, format, nullptr, name, rounding, Memory::upload);
+    report_->add(tensor, weft::name(format), table->bytes(), name, rounding);
   }
-  upload(-1, parts_.layer_inputs(own), allocate(own.buffer, "layer inputs", -1, parts_.layer_inputs(own)));
-  // The half of the factor sqrt(1/2) that is not the table's.
-  load_norm(own.norm, parts_.layer_input_norm(), "layer inputs' norm", std::sqrt(0.5f));
 }
 
 void WeightsLoader::load_image(ImageEnds& ends) {

@@ -46,6 +46,7 @@ class WeightsLoader {
   void load_attention_norms();
   void load_head();
   void load_layer_inputs();
+  void load_layer_input_table(std::unique_ptr<Table>& table);
   void load_positions();
   void load_score_biases();
   std::vector<Rounding*> allocate(Buffer& buffer, const std::string& name, int index, const Pieces& pieces);

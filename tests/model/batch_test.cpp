@@ -154,10 +154,10 @@ TEST_F(BatchTest, GroupsTooLargeForABindingAreApart) {
 }
 
 // Position tables, rings of sliding windows, caches that layers share, experts, ALiBi, branches side by side, norms of
-// rotated heads and of whole rows, queries that grow.
+// rotated heads and of whole rows, queries that grow, gates of heads.
 TEST_F(BatchTest, Families) {
   for (const char* family : {"bloom", "gemma3", "gemma4", "gpt2", "gpt-oss-mxfp4", "hunyuan", "lfm2-moe-tied",
-                             "ministral3", "mistral", "mixtral", "olmo2", "palm"}) {
+                             "lfm3-gated", "ministral3", "mistral", "mixtral", "olmo2", "palm"}) {
     SCOPED_TRACE(family);
     model_ = load_model(open_device(), source_folder() / "tests/model/golden" / family, Format::q8);
     std::vector<std::unique_ptr<Session>> sessions;

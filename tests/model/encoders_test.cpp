@@ -176,8 +176,8 @@ TEST_P(SentenceModelsTest, ShortensEmbeddings) {
 
 INSTANTIATE_TEST_SUITE_P(Models, SentenceModelsTest,
                          testing::Values("nomic-bert", "nomic-bert/model.gguf", "modernbert", "modernbert/model.gguf",
-                                         "gemma3-embedding", "gemma3-embedding/model.gguf", "qwen3-embedding",
-                                         "qwen3-embedding/model.gguf"),
+                                         "gemma3-embedding", "gemma3-embedding/model.gguf", "embedding-gemma2",
+                                         "qwen3-embedding", "qwen3-embedding/model.gguf"),
                          [](const auto& model) {
                            std::string name = model.param;
                            std::ranges::replace_if(

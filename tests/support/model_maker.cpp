@@ -62,6 +62,17 @@ void add_linear(std::vector<Tensor>& tensors, const LlamaShape& s, const std::st
   }
 }
 
+// A layer's mixer that is a short convolution.
+void add_convolution(std::vector<Tensor>& tensors, const LlamaShape& s, const std::string& blk) {
+  const uint64_t width = s.width;
+  const auto add = [&](const std::string& name, std::vector<uint64_t> shape, std::optional<DType> type = {}) {
+    tensors.push_back({blk + name, blk + name, std::move(shape), 0, type});
+  };
+  add("shortconv.in_proj.weight", {3 * width, width});
+  add("shortconv.conv.weight", {width, s.linear.taps}, DType::f32);
+  add("shortconv.out_proj.weight", {width, width});
+}
+
 // A layer's experts in place of a feed-forward.
 void add_experts(std::vector<Tensor>& tensors, const LlamaShape& s, const std::string& blk) {
   const ExpertLayers& e = s.experts;
@@ -92,7 +103,8 @@ void add_experts(std::vector<Tensor>& tensors, const LlamaShape& s, const std::s
 std::vector<Tensor> tensors_of(const LlamaShape& s) {
   if (s.is_gemma4()) return gemma4_tensors(s);
   const bool gated = s.linear.architecture == "qwen35", after = gated || s.experts.architecture == "gpt-oss";
-  const bool normed_heads = gated || s.experts.architecture == "qwen3moe";
+  const bool convolves = s.linear.architecture == "lfm2";
+  const bool normed_heads = gated || convolves || s.experts.architecture == "qwen3moe";
   const uint64_t width = s.width, queries = uint64_t{s.heads} * s.head_width(),
                  keys = uint64_t{s.kv_heads} * s.head_width();
   std::vector<Tensor> tensors = {{"token_embd.weight", "model.embed_tokens.weight", {s.vocab, width}}};
@@ -107,6 +119,8 @@ std::vector<Tensor> tensors_of(const LlamaShape& s) {
       tensors.push_back({blk + "attn_output.weight", layer + "self_attn.o_proj.weight", {width, queries}});
       for (const char* name : {"attn_q_norm.weight", "attn_k_norm.weight"})
         if (normed_heads) tensors.push_back({blk + name, layer + name, {s.head_width()}});
+    } else if (convolves) {
+      add_convolution(tensors, s, blk);
     } else {
       add_linear(tensors, s, blk);
     }
@@ -120,7 +134,7 @@ std::vector<Tensor> tensors_of(const LlamaShape& s) {
     tensors.push_back({blk + "ffn_up.weight", layer + "mlp.up_proj.weight", {s.ffn, width}});
     tensors.push_back({blk + "ffn_down.weight", layer + "mlp.down_proj.weight", {width, s.ffn}});
   }
-  tensors.push_back({"output_norm.weight", "model.norm.weight", {width}});
+  tensors.push_back({convolves ? "token_embd_norm.weight" : "output_norm.weight", "model.norm.weight", {width}});
   if (!s.tied) tensors.push_back({"output.weight", "lm_head.weight", {s.vocab, width}});
   return tensors;
 }
@@ -174,6 +188,7 @@ constexpr uint32_t kFirstByte = 3, kFirstWord = 3 + 256;
 
 void write_linear_keys(GgufWriter& writer, const LlamaShape& s, const std::string& p) {
   const LinearLayers& l = s.linear;
+  if (l.architecture == "lfm2") return writer.key(p + "shortconv.l_cache", l.taps);
   writer.key(p + "ssm.conv_kernel", l.taps);
   writer.key(p + "ssm.state_size", l.key_dim);
   writer.key(p + "ssm.group_count", l.key_heads);
@@ -215,7 +230,7 @@ void write_metadata(GgufWriter& writer, const LlamaShape& s, const MakeOptions& 
   writer.key(p + "embedding_length", s.width);
   writer.key(p + "block_count", s.layers);
   writer.key(p + "attention.head_count", s.heads);
-  if (s.linear.architecture == "granitehybrid") {
+  if (s.linear.architecture == "granitehybrid" || s.linear.architecture == "lfm2") {
     std::vector<int32_t> heads;
     for (uint32_t i = 0; i < s.layers; ++i) heads.push_back(s.attends(i) ? static_cast<int32_t>(s.kv_heads) : 0);
     writer.key(p + "attention.head_count_kv", heads);
@@ -357,6 +372,10 @@ LlamaShape named_shape(std::string_view name) {
   } else if (name == "qwen3.5-0.8b") {
     set(1024, 24, 8, 2, 256, 3584, 248320);
     s.linear = {"qwen35", 16, 16, 128, 128, 4, 4, 3};
+  } else if (name == "lfm2.5-1.2b") {
+    set(2048, 16, 32, 8, 64, 8192, 65536);
+    s.linear = {.architecture = "lfm2", .taps = 3, .attending = 0b0101010100100100};
+    s.rope_base = 1e6f;
   } else if (name == "granite-4-h-1b") {
     set(1536, 40, 12, 4, 128, 4096, 100352);
     s.linear = {"granitehybrid", 1, 48, 128, 64, 4, 10, 5};

@@ -19,11 +19,13 @@
 
 namespace weft {
 
-// The layers that do not attend. architecture: "qwen35" (Gated DeltaNet) or "granitehybrid" (Mamba-2).
+// The layers that do not attend. architecture: "qwen35" (Gated DeltaNet), "granitehybrid" (Mamba-2), or "lfm2"
+// (short convolutions), which has `taps` and `attending` alone.
 struct LinearLayers {
   std::string_view architecture = {};  // empty: all layers attend, and the model is a Llama
   uint32_t key_heads = 0, heads = 0, key_dim = 0, value_dim = 0, taps = 4;
   uint32_t attend_every = 0, first_attends = 0;  // layers first_attends, first_attends + attend_every, ... attend
+  uint32_t attending = 0;                        // in their place: a bit for each layer that attends
 };
 
 // Gemma 4's layers: LlamaShape has the heads of those with a window, and the feed-forward of those that share no cache,
@@ -67,7 +69,9 @@ struct LlamaShape {
     return linear.architecture.empty() ? "llama" : linear.architecture;
   }
   bool attends(uint32_t layer) const {
-    return linear.architecture.empty() || layer % linear.attend_every == linear.first_attends;
+    if (linear.architecture.empty()) return true;
+    if (linear.attend_every == 0) return (linear.attending >> layer & 1) != 0;
+    return layer % linear.attend_every == linear.first_attends;
   }
   uint32_t head_width() const { return head_dim == 0 ? width / heads : head_dim; }
 };
@@ -86,8 +90,8 @@ struct MakeOptions {
 };
 
 // "tiny" (64 wide, 2 layers; the default shape), "135m", "gemma270m", "qwen0.6b", "qwen3.5-0.8b", "granite-4-h-1b",
-// "gemma4-e2b", "1b", "8b"; with experts "qwen3-30b-a3b", "qwen3.5-35b-a3b", "granite-4-h-tiny", "gpt-oss-20b". Throws
-// std::invalid_argument.
+// "lfm2.5-1.2b", "gemma4-e2b", "1b", "8b"; with experts "qwen3-30b-a3b", "qwen3.5-35b-a3b", "granite-4-h-tiny",
+// "gpt-oss-20b". Throws std::invalid_argument.
 LlamaShape named_shape(std::string_view name);
 
 // Write a model, replacing what is there. Throw std::invalid_argument for an invalid shape, std::runtime_error if

@@ -32,13 +32,17 @@ MODELS = {
     "modernbert": ("ModernBertForMaskedLM", MODERN),
     "gemma3-embedding": ("Gemma3TextModel", DECODER | dict(sliding_window=16, sliding_window_pattern=2, query_pre_attn_scalar=16,
                                                             use_bidirectional_attention=True)),
+    # Layers of two kinds, each with heads of its own; the projection after the pooling is the model's.
+    "embedding-gemma2": ("EmbeddingGemma2TextModel", DECODER | dict(
+        num_hidden_layers=4, sliding_window=8, hidden_size_per_layer_input=24, embedding_dim=56, global_head_dim=32, num_global_key_value_heads=1,
+        layer_types=["sliding_attention", "full_attention"] * 2)),
     "qwen3-embedding": ("Qwen3Model", DECODER | dict(tie_word_embeddings=True)),
 }
 ARCHITECTURES = {"BertConfig": gguf.MODEL_ARCH.BERT, "NomicBertConfig": gguf.MODEL_ARCH.NOMIC_BERT, "ModernBertConfig": gguf.MODEL_ARCH.MODERN_BERT,
                  "Gemma3TextConfig": gguf.MODEL_ARCH.GEMMA_EMBEDDING, "Qwen3Config": gguf.MODEL_ARCH.QWEN3}
 # Dense layers after the pooling: rows, with a bias and tanh or without. GGUF knows the latter alone.
 DENSE = {"gemma3-embedding": [(80, False), (24, False)], "modernbert": [(20, True)]}
-POOLING = {"nomic-bert": "mean", "gemma3-embedding": "mean", "qwen3-embedding": "lasttoken", "modernbert": "mean", "bert": "cls"}
+POOLING = {"nomic-bert": "mean", "gemma3-embedding": "mean", "qwen3-embedding": "lasttoken", "embedding-gemma2": "mean", "modernbert": "mean", "bert": "cls"}
 
 
 def fill(model, seed):
@@ -50,10 +54,15 @@ def fill(model, seed):
             if weight.dim() == 1:
                 lacks_one = type(model).__name__.startswith("Gemma3")
                 weight.copy_(values * 0.2 + (1 if "norm" in name.lower() and name.endswith("weight") and not lacks_one else 0))
+                if "q_norm" in name and type(model).__name__.startswith("EmbeddingGemma2"):  # whose scores have no other scale
+                    weight.div_(math.sqrt(weight.shape[0]))
             elif "embed" in name or "decoder" in name:
                 weight.copy_(values * 0.2)
             else:
                 weight.copy_(values / math.sqrt(weight.shape[1]))
+        for name, factor in model.named_buffers():
+            if name.endswith("layer_scalar"):
+                factor.copy_(1 + 0.2 * torch.randn(1, generator=generator))
 
 
 def write_gguf(folder, config, dense):
@@ -159,7 +168,7 @@ def make(folder, seed, kind, settings):
     model.half().save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     model = class_.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
-    dense = write_sentence_files(folder, config.hidden_size) if not isinstance(config, transformers.BertConfig) or kind == "NomicBertModel" else []
+    dense = write_sentence_files(folder, getattr(config, "embedding_dim", config.hidden_size)) if not isinstance(config, transformers.BertConfig) or kind == "NomicBertModel" else []
     lines = []
     for length in LENGTHS:
         ids = np.random.default_rng(length).integers(0, config.vocab_size, length).tolist()
@@ -174,7 +183,7 @@ def make(folder, seed, kind, settings):
             case["logits"] = [out.logits[0, place].tolist() for place in case["places"]]
         lines.append(json.dumps(json.loads(json.dumps(case), parse_float=lambda text: float(f"{float(text):.8g}"))))
     (folder / "reference.json").write_text("[" + ",\n".join(lines) + "]\n")
-    if folder.name in POOLING:  # for the others GGUF lacks words
+    if folder.name in POOLING and type(config).__name__ in ARCHITECTURES:  # for the others GGUF lacks words
         write_gguf(folder, config, dense if not any("linear.bias" in layer for layer in dense) else [])
     print(folder.name, sum(file.stat().st_size for file in folder.rglob("*")) // 1024, "KiB", flush=True)
 

@@ -50,7 +50,7 @@ def effective(config):
     result = {"width": width, "layers": first("decoder_layers", "num_hidden_layers"), "heads": heads,
               "context": first("max_target_positions", "max_position_embeddings", "max_seq_len")}
     rope = getattr(config, "rope_parameters", None) or {}
-    per_layer = config.model_type == "gemma4_text"  # layers of two kinds
+    per_layer = config.model_type in ("gemma4_text", "embedding_gemma2_text")  # layers of two kinds
     # OLMo, MPT, OPT, XGLM, BART and Whisper have PyTorch's epsilon and no key.
     epsilon = first("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon", fallback=1e-5)
     result["epsilon"] = epsilon
@@ -64,7 +64,7 @@ def effective(config):
     if flat and not config.model_type.startswith("granitemoehybrid"):
         result["rope_theta"] = flat["rope_theta"]
         if not per_layer:
-            share = flat.get("partial_rotary_factor", 1)
+            share = 1 if flat.get("rope_type") == "proportional" else flat.get("partial_rotary_factor", 1)
             result["rotary_dim"] = int(result["head_dim"] * share)
     if getattr(config, "rotary_dim", None):
         result["rotary_dim"] = config.rotary_dim
@@ -76,6 +76,8 @@ def effective(config):
     kinds = getattr(config, "layer_types", None) or (["sliding_attention"] * result["layers"] if window else [])
     if config.model_type == "modernbert":
         window = window // 2 + 1  # both halves together
+    if config.model_type == "embedding_gemma2_text":
+        window += 1  # the nearest that is not seen
     # A sparse pattern repeats after 6 layers at most.
     result["windows"] = [window if kind == "sliding_attention" else 0 for kind in kinds][:7] if window else []
     if config.model_type in ("cohere", "cohere2"):

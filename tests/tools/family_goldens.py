@@ -38,8 +38,9 @@ def fill(model, gemma, seed):
     embedding = 1 if config.model_type == "bloom" else table * math.sqrt(config.hidden_size) if scaled else table
     gain = math.sqrt(0.5 / config.num_hidden_layers) * embedding
     zero_centred = gemma and config.model_type != "gemma4_text" or config.model_type in ("qwen3_5_text", "qwen3_5_moe_text", "nemotron")
-    branch_norms = any("post_feedforward" in name or "post_mlp" in name for name, _ in model.named_parameters())
-    branch_ends = ("post_self_attn", "post_mlp") if config.model_type == "glm4" else ("post_attention", "post_feedforward", "post_per_layer")
+    branch_norms = any(part in name for part in ("post_feedforward", "post_mlp", "post_ffn") for name, _ in model.named_parameters())
+    branch_ends = ("post_self_attn", "post_mlp") if config.model_type == "glm4" else (
+        "post_attention", "post_feedforward", "post_per_layer", "post_operator", "post_ffn")
     with torch.no_grad():
         for name, weight in model.named_parameters():
             values = torch.randn(weight.shape, generator=generator)

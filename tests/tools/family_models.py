@@ -27,6 +27,9 @@ BLOOM = dict(vocab_size=131, n_layer=2, seq_length=256, bos_token_id=1, eos_toke
 MOE = dict(intermediate_size=40, num_experts_per_tok=2)
 LFM2 = tiny(num_hidden_layers=5, block_multiple_of=8, rope_parameters=rope(1e6),
             layer_types=["conv", "conv", "full_attention", "conv", "full_attention"])
+LFM3 = tiny(num_hidden_layers=6, head_dim=16, sliding_window=24, conv_L_cache=7, rope_parameters={
+    "sliding_attention": rope(10000.0), "full_attention": rope(1e6, rope_type="proportional", partial_rotary_factor=0.5)},
+            layer_types=["conv", "conv", "full_attention", "conv", "sliding_attention", "full_attention"])
 QWEN35 = tiny(num_hidden_layers=5, num_key_value_heads=1, head_dim=24, linear_num_key_heads=2, linear_num_value_heads=4,
               linear_key_head_dim=20, linear_value_head_dim=12, linear_conv_kernel_dim=4,
               rope_parameters=rope(1e6, partial_rotary_factor=0.25, mrope_section=[1, 1, 1]))
@@ -91,6 +94,9 @@ MODELS = {
     "lfm2-tied": ("lfm2", "Lfm2", LFM2 | dict(num_attention_heads=4, num_key_value_heads=2)),
     "lfm2-biased-untied": ("lfm2", "Lfm2", LFM2 | dict(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, conv_L_cache=4,
                                                       conv_bias=True, block_auto_adjust_ff_dim=False, tie_word_embeddings=False)),
+    "lfm3-gated": ("", "Lfm3", LFM3 | dict(num_attention_heads=4, num_key_value_heads=2)),
+    "lfm3-plain-untied": ("", "Lfm3", LFM3 | dict(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, head_dim=8, conv_L_cache=3, conv_bias=True,
+                                                 use_sandwich_norm=False, use_attention_gate=False, tie_word_embeddings=False)),
     "phi3": ("phi3", "Phi3", tiny(sliding_window=40)),
     "phi3-tied": ("phi3", "Phi3", tiny(num_attention_heads=6, num_key_value_heads=3, tie_word_embeddings=True)),
     "gpt2": ("gpt2", "GPT2", GPT2 | dict(n_head=3)),

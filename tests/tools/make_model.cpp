@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   for (const weft::DType type : weft::kDTypes) types[name(type)] = type;
   app.add_option("out", out, "The GGUF file, or the folder with --hf")->required();
   app.add_option("--shape", shape_name,
-                 "tiny, 135m, gemma270m, qwen0.6b, qwen3.5-0.8b, granite-4-h-1b, gemma4-e2b, 1b or 8b; with experts "
+                 "tiny, 135m, gemma270m, qwen0.6b, qwen3.5-0.8b, lfm2.5-1.2b, granite-4-h-1b, gemma4-e2b, 1b or 8b; "
+                 "with experts "
                  "qwen3-30b-a3b, qwen3.5-35b-a3b, granite-4-h-tiny or gpt-oss-20b")
       ->capture_default_str();
   app.add_option("--width", width, "Hidden state, elements");

@@ -67,8 +67,8 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
   const ops::HeadShape& shape = c.shape_of(own);
   const uint64_t q = uint64_t{shape.heads} * shape.head_dim, kv = uint64_t{shape.kv_heads} * shape.head_dim;
   // Some families store q, k and v as one.
-  const bool gated = c.layer_kind.gated_attention;
-  std::vector<Part> sources = {{"attn_q", q, gated ? 2u : 1u}};
+  const bool with_gates = c.layer_kind.attention_gate == AttentionGate::values;
+  std::vector<Part> sources = {{"attn_q", q, with_gates ? 2u : 1u}};
   if (parts.tensors().find("attn_qkv", index)) {
     sources = {{"attn_qkv", q + 2 * kv}};
   } else if (own.source) {
@@ -79,7 +79,9 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
     sources.push_back({own.keys_are_values ? "attn_k" : "attn_v", kv});
   }
   pieces.matrices.push_back({qkv.base, c.width, sources, c.layer_kind.qkv_bias});
-  if (gated) pieces.matrices.push_back({gate.base, c.width, {{"attn_q", q, 2, 1}}, false});
+  if (with_gates) pieces.matrices.push_back({gate.base, c.width, {{"attn_q", q, 2, 1}}, false});
+  if (c.layer_kind.attention_gate == AttentionGate::heads)
+    pieces.matrices.push_back({gate.base, c.width, {{"attn_gate", shape.heads}}, false});
   pieces.matrices.push_back({out.base, q, {{"attn_output", c.width}}, c.layer_kind.out_bias});
   if (c.layer_kind.sinks) {
     const char* const what = parts.kind() == ModelFile::Kind::gguf ? "weight" : "";
@@ -116,7 +118,7 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
   const ops::HeadShape& shape = c.shape_of(own);
   const ops::HeadShape projected = {shape.heads, own.source ? 0 : shape.kv_heads, shape.head_dim};
   qkv.apply(n, input, n.a.qkv);
-  if (c.layer_kind.gated_attention) gate.apply(n, input, n.a.gates);
+  if (gate.base.rows > 0) gate.apply(n, input, n.a.gates);
   if (c.layer_kind.norm_heads || c.layer_kind.norm_rotated)
     ops::norm_heads(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens, c.layer_kind.norm_values);
   if (c.layer_kind.norm_rows) ops::norm_rows(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens);
@@ -159,9 +161,12 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
     ops::attend(n.r, shape, attention, group.state, fused ? qkv_of(group) : rows_of(group, n.a.q, queries),
                 cache_of(group), rows_of(group, n.a.attended, queries), group.tokens, fused ? &rotation : nullptr);
   }
-  if (c.layer_kind.gated_attention)
-    ops::gate(n.r, {ops::GateKind::sigmoid, shape.heads, shape.head_dim, shape.heads * shape.head_dim, 0}, n.state,
-              n.a.gates, n.a.gates, n.a.attended, n.tokens);
+  if (gate.base.rows > 0) {
+    const bool each = c.layer_kind.attention_gate == AttentionGate::values;
+    ops::gate(n.r,
+              {each ? ops::GateKind::sigmoid : ops::GateKind::of_group, shape.heads, shape.head_dim, gate.base.rows, 0},
+              n.state, n.a.gates, View(), n.a.attended, n.tokens);
+  }
   return n.a.attended;
 }
 
