@@ -311,12 +311,12 @@ inline constexpr TensorName kLfm2Names[] = {{"output_norm", "embedding_norm"},
                                             {"ffn_up_exps", "feed_forward.experts.#.w3"},
                                             {"ffn_down_exps", "feed_forward.experts.#.w2"}};
 inline constexpr TensorName kLfm3Names[] = {
-    {"output_norm", "embedding_norm"},  {"attn_norm", "operator_norm"},
-    {"attn_gate", "self_attn.gate_proj"},  {"post_attention_norm", "post_operator_norm"},
-    {"shortconv_in", "conv.in_proj"},   {"shortconv_conv", "conv.conv"},
-    {"shortconv_out", "conv.out_proj"}, {"ffn_norm", "ffn_norm"},
-    {"ffn_gate", "feed_forward.w1"},    {"ffn_up", "feed_forward.w3"},
-    {"ffn_down", "feed_forward.w2"},    {"post_ffw_norm", "post_ffn_norm"}};
+    {"output_norm", "embedding_norm"},    {"attn_norm", "operator_norm"},
+    {"attn_gate", "self_attn.gate_proj"}, {"post_attention_norm", "post_operator_norm"},
+    {"shortconv_in", "conv.in_proj"},     {"shortconv_conv", "conv.conv"},
+    {"shortconv_out", "conv.out_proj"},   {"ffn_norm", "ffn_norm"},
+    {"ffn_gate", "feed_forward.w1"},      {"ffn_up", "feed_forward.w3"},
+    {"ffn_down", "feed_forward.w2"},      {"post_ffw_norm", "post_ffn_norm"}};
 inline constexpr TensorName kLfm2Gguf[] = {{"output_norm", "token_embd_norm"},
                                            {"shortconv_in", "shortconv.in_proj"},
                                            {"shortconv_conv", "shortconv.conv"},
