@@ -28,7 +28,7 @@ enum class SharedExpert {
   gated,  // its result is multiplied by the sigmoid of a product of its input
 };
 
-// What multiplies the result of attention: the sigmoid of a product of the layer's input.
+// The gate on the result of attention: the sigmoid of a product of the layer's input.
 enum class AttentionGate {
   none,
   values,  // one for each value; attn_q has rows (head, q gate, head_dim)
