@@ -83,9 +83,9 @@ struct Layer {
   std::string kernels() const {
     const bool texels = device->plan().texel_products && shape.heads % 2 == 0 && shape.value_dim % 4 == 0;
     return (texels && shape.taps == 4 && shape.key_dim % 4 == 0 && shape.weight_floats() % 4 == 0
-                ? "scan_inputs_texel"
+                ? "scan_inputs texel"
                 : reduction("scan_inputs", device->plan())) +
-           (texels && shape.key_dim % 32 == 0 ? ", scan_texel" : ", scan") + ", keep_rows";
+           (texels && shape.key_dim % 32 == 0 ? ", scan texel" : ", scan") + ", keep_rows";
   }
   void record(Recorder& r, const View& state, const View& projected, const View& prepared, const ops::LinearState& kept,
               const View& y, uint32_t tokens) const {
