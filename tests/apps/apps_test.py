@@ -4,6 +4,7 @@ apps_test.py BIN_DIR [GROUP | unittest arguments]. A group is a class; the tests
 $WEFT_SHARED. Exit code 77: all tests were skipped.
 """
 import sys
+import time
 import unittest
 
 from test_chat import InteractiveChat, LineEditor, OnATerminal, OneQuestion, PipedChat, Thinking
@@ -49,7 +50,21 @@ from test_speculation import Speculation
 from test_text import Text
 from test_vocab import Vocab
 
+
+class TimedResult(unittest.TextTestResult):
+    """Tells the seconds of each test."""
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began = time.monotonic()
+
+    def stopTest(self, test):
+        self.stream.writeln(f"    {time.monotonic() - self.began:.1f} s")
+        super().stopTest(test)
+
+
 if __name__ == "__main__":
     # support.py takes BIN_DIR.
-    result = unittest.main(argv=[sys.argv[0], *sys.argv[2:]], exit=False, verbosity=2).result
+    runner = unittest.TextTestRunner(verbosity=2, resultclass=TimedResult)
+    result = unittest.main(argv=[sys.argv[0], *sys.argv[2:]], exit=False, testRunner=runner).result
     sys.exit(1 if not result.wasSuccessful() else 77 if result.testsRun == len(result.skipped) else 0)

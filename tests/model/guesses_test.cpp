@@ -377,11 +377,11 @@ Real pocket() {
           [prompts](size_t number) { return prompts.at(number % prompts.size()); }, 150};
 }
 
-TEST_P(GuessesTest, Pocket) { compare(pocket(), tokens_asked(300)); }
+TEST_P(GuessesTest, Pocket) { compare(pocket(), tokens_asked(100)); }
 
 TEST_P(GuessesTest, PocketInBatches) {
   if (GetParam().regex) GTEST_SKIP() << "a session with a grammar has passes of its own";
-  compare_batches(pocket(), tokens_asked(300));
+  compare_batches(pocket(), tokens_asked(100));
 }
 
 TEST_P(GuessesTest, SmolLM2) {

@@ -99,9 +99,11 @@ TEST_P(LensFamiliesTest, EqualsTransformersAfterEveryLayer) {
   std::printf("%s: %.1e of the spread\n", GetParam().c_str(), worst);
 }
 
-// At every position; in both types that the products of a table have.
+// At every position; in both types that the products of a table have, q8 with two of the models.
 TEST_P(LensFamiliesTest, IsTheModelAfterTheLastLayer) {
+  const bool both = GetParam() == "gemma3" || GetParam() == "gpt2";
   for (const Format format : {Format::f16, Format::q8}) {
+    if (format == Format::q8 && !both) continue;
     const auto model = load_model(open_device(), folder_of(GetParam()), format);
     Session session(*model, context_, {}), other(*model, context_, {});
     prompt(session, golden_);

@@ -94,9 +94,8 @@ constexpr TwoFormats kNative = {Format::q4k, Format::q6, 192, 300, 512}, kQ8 = {
                      kOfTwo = {Format::q2k, Format::q3k, 64, 192, 256};
 
 TEST_F(MatmulFormatsTest, FewTokens) {
-  const std::vector<Tuning> tunings = product_tunings();
-  for (const Tuning& tuning : tunings) check(tuning, kNative, 1);
-  for (const Tuning& tuning : {tunings[0], tunings[2]}) {
+  for (const Tuning& tuning : product_tunings()) check(tuning, kNative, 1);
+  for (const Tuning& tuning : product_tunings(2)) {
     for (const TwoFormats& of : {kQ8, kHalves, kOfThree, kCodeBooks, kOfTwo}) check(tuning, of, 1);
     check(tuning, kNative, 4);
   }
@@ -104,9 +103,7 @@ TEST_F(MatmulFormatsTest, FewTokens) {
 }
 
 TEST_F(MatmulFormatsTest, Gates) {
-  const std::vector<Tuning> tunings = product_tunings();
-  for (const Tuning& tuning : {tunings[0], tunings[1], tunings[2]})
-    check_gated(tuning, {Format::q4k, Format::q6, 192, 384, 512}, 1);
+  for (const Tuning& tuning : product_tunings(3)) check_gated(tuning, {Format::q4k, Format::q6, 192, 384, 512}, 1);
   check_gated({}, {Format::f16, Format::q8, 64, 128, 96}, 4);
 }
 
@@ -132,11 +129,10 @@ TEST_F(MatmulFormatsTest, Matrices) {
 
 // Rows that are no whole super-blocks, in one format and beside another.
 TEST_F(MatmulFormatsTest, BlocksOf32) {
-  const std::vector<Tuning> tunings = product_tunings();
   for (const TwoFormats& of :
        {TwoFormats{Format::q5_0, Format::q8, 64, 130, 96}, TwoFormats{Format::q4_0, Format::q5_1, 128, 200, 160},
         TwoFormats{Format::q5_1, Format::q5_0, 64, 66, 32}, TwoFormats{Format::mxfp4, Format::q8, 64, 130, 96}}) {
-    for (const Tuning& tuning : {tunings[0], tunings[1]}) check(tuning, of, 1);
+    for (const Tuning& tuning : product_tunings(2)) check(tuning, of, 1);
     check({.tile_tokens = 64, .half_tiles = false, .matrices = false}, of, 40);
   }
   const Tuning halves = {.tile_tokens = 64, .half_tiles = true, .matrices = false};

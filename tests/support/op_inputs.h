@@ -71,9 +71,11 @@ std::vector<uint32_t> rows_to(uint32_t tree, uint32_t row);
 // Expected output of (tokens, stride): the rows given, and nothing anywhere else.
 std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_t stride);
 
-// Tunings of the products (matmul and project): lanes that share a row, rows of a lane, and how inputs are read.
-std::vector<Tuning> product_tunings();
-// Tunings that change how a row is reduced: subgroups or not, and the threads of a workgroup.
+// Tunings of the products (matmul and project), at most so many: lanes that share a row, rows of a lane, and how inputs
+// are read.
+std::vector<Tuning> product_tunings(size_t most = 5);
+// Tunings that change how a row is reduced: subgroups or not, and the threads of a workgroup. With WEFT_TEST_PLAN both
+// lists have the plan's own choices only.
 std::vector<Tuning> reduction_tunings();
 
 // As many of `tokens` as the plan can fuse a norm or gates with: with tiles, those of a group.

@@ -91,6 +91,7 @@ class RecoverTest : public testing::Test {
     ASSERT_EQ(answer(session, count), want);
     const size_t all = submissions();
     ASSERT_GE(all, 4u);
+    if (std::getenv("WEFT_SWEEP")) step = 1;
     for (size_t n = 1; n <= all; n += step) {
       lose_device_at(n);
       ASSERT_EQ(answer(session, count), want) << "submission " << n << " of " << all;

@@ -84,7 +84,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionOfAnAnswer) {
   weft_session* const session = make_session();
   for (const float temperature : {0.0f, 0.9f}) {
     set_sampling(session, temperature);
-    lose_at_each(session, 12);
+    lose_at_each(session, 12, 2);
   }
 }
 
@@ -99,7 +99,7 @@ TEST_F(RecoverTest, LostAtEverySubmissionWithAnAdapter) {
   ASSERT_EQ(weft_session_set_adapter(session, adapter, &error_), WEFT_OK) << error_.sentence;
   weft_adapter_free(adapter);  // the session holds it
   EXPECT_NE(answer(session, 6), plain);
-  lose_at_each(session, 6);
+  lose_at_each(session, 6, 2);
 }
 
 // The vocabulary table is on two devices: either of them is lost.
@@ -163,7 +163,7 @@ TEST_F(RecoverTest, Politely) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
   weft_session* const session = make_session(WEFT_POLICY_POLITE);
   set_sampling(session, 0.9f);
-  lose_at_each(session, 12);
+  lose_at_each(session, 12, 3);
 }
 
 // A session keeps its settings on the new device.
@@ -190,7 +190,7 @@ TEST_F(RecoverTest, SettingsStay) {
     weft_session* const session = make_session();
     set_sampling(session, 0.9f);
     ASSERT_EQ(test::change_request(session, change, &error_), WEFT_OK) << error_.sentence;
-    lose_at_each(session, 8, 3);
+    lose_at_each(session, 8, 5);
   }
 }
 

@@ -468,16 +468,16 @@ TEST_F(SweepTest, VulkanHasNoMemory) {
 
 TEST_F(SweepTest, VulkanLosesTheDevice) {
   for (const Variant& variant : variants(0))
-    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 251), variant);
+    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 701), variant);
   for (const Variant& variant : variants(1))
-    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 397), variant);
+    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 1009), variant);
   for (Variant variant : kVariants) {
     variant.recovers = true;
-    sweep_all(vulkan_fault("device lost, recovers", kLost, {WEFT_DEVICE_LOST}, 211), variant);
+    sweep_all(vulkan_fault("device lost, recovers", kLost, {WEFT_DEVICE_LOST}, 601), variant);
   }
 }
 
-TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 139), kVariants[0]); }
+TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 401), kVariants[0]); }
 
 // The loader's functions are the process's: no instance is made while another is being destroyed.
 TEST_F(SweepTest, InstancesTakeTurns) {
@@ -497,11 +497,11 @@ TEST_F(SweepTest, InstancesTakeTurns) {
 }
 
 TEST_F(SweepTest, FilesFail) {
-  sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO, WEFT_OUT_OF_MEMORY}, 19));
-  sweep_all(file_fault("ENODEV", FileFault::no_map, {}, 3));
-  sweep_all(file_fault("ENOSPC", FileFault::no_space, {WEFT_IO}, 7));
-  sweep_all(file_fault("EINTR", FileFault::interrupted, {}, 37));
-  sweep_all(file_fault("a part", FileFault::part, {}, 37));
+  sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO, WEFT_OUT_OF_MEMORY}, 67));
+  sweep_all(file_fault("ENODEV", FileFault::no_map, {}, 11));
+  sweep_all(file_fault("ENOSPC", FileFault::no_space, {WEFT_IO}, 29));
+  sweep_all(file_fault("EINTR", FileFault::interrupted, {}, 131));
+  sweep_all(file_fault("a part", FileFault::part, {}, 131));
 }
 
 }  // namespace

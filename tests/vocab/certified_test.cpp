@@ -44,6 +44,7 @@ TEST_F(CertifiedTest, BoundsAreAboveTheLogits) {
     for (const Format format : kFormats)
       for (const char* kind : kTables)
         for (const Shape& shape : {Shape{300, 128}, Shape{65, 33}, Shape{1, 32}, Shape{70, 1120}}) {
+          if (tuning.plain && format != Format::q8) continue;  // for time's sake
           Random random(seed++);
           const auto basis = make_basis(shape.cols, (seed + static_cast<uint32_t>(format)) % 2 == 0, random);
           const std::vector<float> table = make_table(kind, shape, random, *basis);
@@ -113,7 +114,7 @@ TEST_F(CertifiedTest, PlaneOneMayGuessWorse) {
       }
 }
 
-// Every state takes three of the eight choices, and they go round: all of them would take ten minutes on a slow driver.
+// Every state takes one of the eight choices, and they go round: all of them would take ten minutes on a slow driver.
 TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
   const Choice choices[] = {
       Choice{},
@@ -142,13 +143,12 @@ TEST_F(CertifiedTest, ListsEveryRowThatCouldBeChosen) {
           for (const char* state : kStates) {
             SCOPED_TRACE(tuning.name() + " " + name(format) + " " + kind + " " + std::to_string(shape.rows) + " x " +
                          std::to_string(shape.cols) + ", x " + state);
-            for (int i = 0; i < 3; ++i, ++turn) {
-              Choice choice = choices[turn % std::size(choices)];
-              choice.least_mode = modes[(turn + turn / std::size(choices)) % modes.size()];
-              choice.from_least = turn % 5 != 0;  // else it goes on from what the last token's bounds achieved
-              expect_certified(heads, make_x(state, shape, table, random, *basis), choice, {.estimates = true});
-              if (HasFatalFailure()) return;
-            }
+            Choice choice = choices[(turn + turn / std::size(kStates)) % std::size(choices)];
+            choice.least_mode = modes[turn / 3 % modes.size()];
+            choice.from_least = turn % 5 != 0;  // else it goes on from what the last token's bounds achieved
+            expect_certified(heads, make_x(state, shape, table, random, *basis), choice, {.estimates = true});
+            if (HasFatalFailure()) return;
+            ++turn;
           }
         }
 }
