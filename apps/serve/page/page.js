@@ -1,6 +1,6 @@
 const $ = (id) => document.getElementById(id);
 const SETTINGS = ["system", ...NUMBERS, "head", "logprobs", "schema", "tools"];
-const CUTS = { length: "Cut: the longest answer of the settings.", context: "Cut: the context is full.", stopped: "Stopped.", gone: "Cut: the connection broke off." };
+const CUTS = { length: "Cut at the longest answer that Settings allow.", context: "Cut: the context is full.", stopped: "Stopped.", gone: "Cut: the connection broke off." };
 let chats = [], current = newChat(), running = null;  // running: the AbortController of the present answer
 let pictures = [];  // data: URLs that go with the next message
 const tokensOf = new WeakMap();  // probabilities by message; the browser does not keep them
