@@ -158,8 +158,9 @@ std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_
   return want;
 }
 
-// WEFT_TEST_PLAN names a plan. Other tunings than its own do not depend on it.
-static bool runs_a_chips_plan() { return std::getenv("WEFT_TEST_PLAN") != nullptr; }
+// With WEFT_TEST_PLAN a run has the plan's own choices; the plain run has the other tunings, and with WEFT_SWEEP they
+// run with the plan, too.
+static bool runs_a_chips_plan() { return std::getenv("WEFT_TEST_PLAN") && !std::getenv("WEFT_SWEEP"); }
 
 std::vector<Tuning> reduction_tunings() {
   if (runs_a_chips_plan()) return {{}, {.plain = true}};
