@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""fuzz.py BUILD HOURS [TARGET]: runs the fuzz targets of a build by turns for so many hours, or one of them alone.
+"""Runs the fuzz targets of a build by turns for so many hours, or one of them alone: `./run fuzz` builds them and starts this.
 
 Targets and their limits are those of CTest's tests fuzz_*. What they learn is kept in the user's cache, weft/fuzz/TARGET: corpus
 (minimised at the end) and found (inputs that broke a promise). Prints the executions and findings of each target; ends with 1 if
 there were findings."""
+import argparse
 import json
 import os
 import pathlib
@@ -97,18 +98,22 @@ class Target:
 
 
 def main():
-    if len(sys.argv) not in (3, 4):
-        sys.exit(f"usage: {sys.argv[0]} BUILD HOURS [TARGET]")
-    tests = tests_of(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build", help="the build's folder")
+    parser.add_argument("hours", type=float)
+    parser.add_argument("target", nargs="?", help="default: all")
+    arguments = parser.parse_args()
+    if not 0 < arguments.hours < float("inf"):
+        parser.error(f"hours: {arguments.hours}, expected a number above 0")
+    tests = tests_of(arguments.build)
     if "seeds" in tests:
         command, more = tests.pop("seeds")
         subprocess.run(command, check=True, env=environment(more))
-    if len(sys.argv) == 4:
-        if sys.argv[3] not in tests:
-            sys.exit(f"fuzz.py: there is no target {sys.argv[3]}: {', '.join(sorted(tests))}")
-        tests = {sys.argv[3]: tests[sys.argv[3]]}
-    if not re.fullmatch(r"\d+(\.\d+)?", sys.argv[2]) or not (left := float(sys.argv[2]) * 3600):
-        sys.exit(f"fuzz.py: HOURS is {sys.argv[2]}, expected a number above 0")
+    if arguments.target:
+        if arguments.target not in tests:
+            parser.error(f"there is no target {arguments.target}: {', '.join(sorted(tests))}")
+        tests = {arguments.target: tests[arguments.target]}
+    left = arguments.hours * 3600
     targets = [Target(name, *tests[name]) for name in sorted(tests)]
     while left > 0:
         turn = min(SLICE, left / len(targets))

@@ -64,8 +64,8 @@ class FuzzScript(unittest.TestCase):
 
     def test_wrong_arguments(self):
         self.assertIn("there is no target none: bad, good", self.run_script("1", "none").stderr)
-        for hours in "0", "-1", "hours":
-            self.assertIn("expected a number above 0", self.run_script(hours).stderr)
+        for hours, reason in ("0", "expected a number above 0"), ("-1", "expected a number above 0"), ("hours", "invalid float value"):
+            self.assertIn(reason, self.run_script(hours).stderr)
 
 
 unittest.main()
