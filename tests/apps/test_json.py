@@ -9,7 +9,7 @@ import sys
 import unittest
 import xml.etree.ElementTree
 
-from support import BIN, ENV, FOLDER, GENERATE_KEYS, ROOT, model, plain, weft, weft_json
+from support import BIN, ENV, FOLDER, GENERATE_KEYS, ROOT, model, plain, sometimes, weft, weft_json
 from test_lens import pixels_of
 
 
@@ -278,7 +278,7 @@ class Json(unittest.TestCase):
         spec.loader.exec_module(bench_bytes)
         formats = {"Q4_0": "q4_0", "Q5_0": "q5_0", "Q5_1": "q5_1", "Q4_1": "q4", "Q4_K": "q4k", "Q5_K": "q5k", "Q6_K": "q6", "MXFP4": "mxfp4", "Q3_K": "q3k",
                    "IQ4_NL": "iq4_nl", "IQ4_XS": "iq4_xs", "IQ3_XXS": "iq3_xxs", "IQ3_S": "iq3_s", "IQ2_XS": "iq2", "IQ1_M": "iq1", "Q2_K": "q2k", "TQ1_0": "q2k", "Q1_0": "q4_0"}
-        for kind in (*formats, "NVFP4"):
+        for kind in ("NVFP4", *sometimes(("Q4_K", "IQ3_S", *(formats.keys() - {"Q4_K", "IQ3_S"})), 2)):
             path = model(kind + ".gguf", "--type", kind, "--width", 256, "--ffn", 512)
             result = weft_json("inspect", path)
             wanted = formats.get(kind, "q8")

@@ -83,6 +83,9 @@ class RecoverTest : public testing::Test {
     return ids;
   }
 
+  // Every call is tried with WEFT_SWEEP, else one of `otherwise`.
+  static size_t stride(size_t otherwise) { return std::getenv("WEFT_SWEEP") ? 1 : otherwise; }
+
   // The answer is the same whichever of its submissions loses the device.
   void lose_at_each(weft_session* session, uint32_t count, size_t step = 1) {
     const Ids want = answer(session, count);
@@ -91,8 +94,7 @@ class RecoverTest : public testing::Test {
     ASSERT_EQ(answer(session, count), want);
     const size_t all = submissions();
     ASSERT_GE(all, 4u);
-    if (std::getenv("WEFT_SWEEP")) step = 1;
-    for (size_t n = 1; n <= all; n += step) {
+    for (size_t n = 1; n <= all; n += stride(step)) {
       lose_device_at(n);
       ASSERT_EQ(answer(session, count), want) << "submission " << n << " of " << all;
       ASSERT_EQ(open_devices(), before_ + 1);
