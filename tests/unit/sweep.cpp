@@ -464,23 +464,23 @@ Variant variant_unnoticed() { return g_asked ? Variant{} : kVariants[1]; }
 
 TEST_F(SweepTest, VulkanHasNoMemory) {
   for (const Variant& variant : variants(1))
-    sweep_all(vulkan_fault("host memory of Vulkan", kHostMemory, {WEFT_OUT_OF_MEMORY}, 499), variant);
+    sweep_all(vulkan_fault("host memory of Vulkan", kHostMemory, {WEFT_OUT_OF_MEMORY}, 1499), variant);
   for (const Variant& variant : variants(2))
-    sweep_all(vulkan_fault("device memory", kDeviceMemory, {WEFT_OUT_OF_MEMORY}, 499), variant);
+    sweep_all(vulkan_fault("device memory", kDeviceMemory, {WEFT_OUT_OF_MEMORY}, 1499), variant);
 }
 
 TEST_F(SweepTest, VulkanLosesTheDevice) {
   for (const Variant& variant : variants(0))
-    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 701), variant);
+    sweep_all(vulkan_fault("device lost once", kLostOnce, {WEFT_DEVICE_LOST}, 1999), variant);
   for (const Variant& variant : variants(1))
-    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 1009), variant);
+    sweep_all(vulkan_fault("device lost", kLost, {WEFT_DEVICE_LOST}, 2999), variant);
   for (Variant variant : variants(2)) {
     variant.recovers = true;
     sweep_all(vulkan_fault("device lost, recovers", kLost, {WEFT_DEVICE_LOST}, 601), variant);
   }
 }
 
-TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 401), variant_unnoticed()); }
+TEST_F(SweepTest, VulkanTakesLonger) { sweep_all(vulkan_fault("timeout", kTimeout, {}, 1201), variant_unnoticed()); }
 
 // The loader's functions are the process's: no instance is made while another is being destroyed.
 TEST_F(SweepTest, InstancesTakeTurns) {
@@ -501,11 +501,11 @@ TEST_F(SweepTest, InstancesTakeTurns) {
 
 TEST_F(SweepTest, FilesFail) {
   const Variant unnoticed = variant_unnoticed();
-  sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO, WEFT_OUT_OF_MEMORY}, 67));
-  sweep_all(file_fault("ENODEV", FileFault::no_map, {}, 11), unnoticed);
-  sweep_all(file_fault("ENOSPC", FileFault::no_space, {WEFT_IO}, 29));
-  sweep_all(file_fault("EINTR", FileFault::interrupted, {}, 131), unnoticed);
-  sweep_all(file_fault("a part", FileFault::part, {}, 131), unnoticed);
+  sweep_all(file_fault("EIO", FileFault::io, {WEFT_IO, WEFT_OUT_OF_MEMORY}, 199));
+  sweep_all(file_fault("ENODEV", FileFault::no_map, {}, 37), unnoticed);
+  sweep_all(file_fault("ENOSPC", FileFault::no_space, {WEFT_IO}, 89));
+  sweep_all(file_fault("EINTR", FileFault::interrupted, {}, 397), unnoticed);
+  sweep_all(file_fault("a part", FileFault::part, {}, 397), unnoticed);
 }
 
 }  // namespace
