@@ -103,6 +103,16 @@ print("end")
     while True: weft.Model(progress=lambda done: None).close()
 """)
 
+    def test_a_call_that_begins_as_the_interpreter_ends(self):
+        self.ends("""
+    start = threading.Thread.start
+    def slow_start(thread):
+        time.sleep(0.5)
+        start(thread)
+    threading.Thread.start = slow_start
+    while True: weft.Model(progress=lambda done: None).close()
+""", "time.sleep(0.1)")
+
     def test_a_daemon_thread_that_reads_a_prompt(self):
         self.ends("""
     session = model.session(temperature=0, prompt_progress=lambda done, all: None)

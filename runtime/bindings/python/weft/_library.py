@@ -203,11 +203,21 @@ def blocked_signals() -> Iterator[None]:
 # first, and their readers, which are daemon threads, wait here for the end.
 _running: set[Lockstep[Any, Any]] = set()
 _ending = False
+_beginning = threading.RLock()  # a call in _running has a thread; none of a daemon thread begins once _ending is set
+
+
+def _forget_beginnings() -> None:
+    global _beginning
+    _beginning = threading.RLock()  # a thread of the parent may have held it
+
+
+os.register_at_fork(after_in_child=_forget_beginnings)
 
 
 def _end_calls() -> None:
     global _ending
-    _ending = True
+    with _beginning:
+        _ending = True
     until = time.monotonic() + 10
     for lockstep in list(_running):
         lockstep.end_by(until)
@@ -238,7 +248,6 @@ class Lockstep(Generic[Event, Result]):
         lock: threading.Lock,
         interrupt: Callable[[], None] | None = None,
     ) -> None:
-        _wait_for_the_end()
         self._call: Callable[[Callable[[Event], int]], Result] | None = call
         self._lock, self._interrupt = lock, interrupt
         self._mutex = threading.Lock()  # of the next two
@@ -251,9 +260,15 @@ class Lockstep(Generic[Event, Result]):
         self.result: Result | None = None
         self.running = True
         self._process = os.getpid()
-        _running.add(self)
-        with blocked_signals():
-            self._thread.start()
+        with blocked_signals(), _beginning:
+            begins = not (_ending and threading.current_thread().daemon)
+            if begins:
+                self._thread.start()  # raises where the process may have no more threads
+                with self._mutex:
+                    if self.running:
+                        _running.add(self)
+        if not begins:
+            _wait_for_the_end()
 
     def __iter__(self) -> Iterator[Event]:
         try:
