@@ -1,5 +1,6 @@
-// Linear attention against its reference: scan_inputs, scan and keep_rows, which a layer runs one after the other; on
-// whole texts at once and in passes, with tokens that are taken back, and on sessions of a batch.
+// Linear attention against its reference: scan_inputs, scan and keep_rows, which a layer runs one after the other, and
+// scan_inputs_texel and scan_texel, which llvmpipe runs in place of two of them; on whole texts at once and in passes,
+// with tokens that are taken back, and on sessions of a batch.
 #include <algorithm>
 
 #include "ops/linear_attention.h"
