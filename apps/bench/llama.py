@@ -45,5 +45,5 @@ def make():
 
 
 def model_file(name):
-    """The path of a model that ./run model NAME has downloaded."""
-    return fetch_model.models_folder(os.environ) / f"{name}.gguf"
+    """The path of a model that ./run model NAME has downloaded, or of a GGUF file."""
+    return pathlib.Path(name).resolve() if name.endswith(".gguf") else fetch_model.models_folder(os.environ) / f"{name}.gguf"

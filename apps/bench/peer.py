@@ -47,7 +47,7 @@ def theirs(peer, arguments, model):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bin", type=pathlib.Path, help="the folder of the programs")
-    parser.add_argument("--models", nargs="+", default=["smollm2", "gemma3-270m"], help="names of ./run model")
+    parser.add_argument("--models", nargs="+", default=["smollm2", "gemma3-270m"], help="names of ./run model, or GGUF files")
     parser.add_argument("--prompt", type=int, default=64, help="tokens")
     parser.add_argument("--tokens", type=int, default=32, help="decoded")
     parser.add_argument("--head", default="full", help="Weft's rows of the vocabulary table, which llama.cpp always reads whole")
@@ -66,7 +66,7 @@ def main():
         pairs = [(ours(peer, arguments, model), theirs(peer, arguments, model)) for _ in range(arguments.rounds + 1)][1:]
         for index, what in enumerate((f"prompt of {arguments.prompt}", f"decoding {arguments.tokens}")):
             ratios = [weft[index] / other[index] for weft, other in pairs]
-            print(f"| {model} | {what} | {statistics.median(weft[index] for weft, _ in pairs):.1f} "
+            print(f"| {pathlib.Path(model).stem} | {what} | {statistics.median(weft[index] for weft, _ in pairs):.1f} "
                   f"| {statistics.median(other[index] for _, other in pairs):.1f} "
                   f"| {statistics.median(ratios):.2f} | {min(ratios):.2f}, {max(ratios):.2f} |", flush=True)
     return 0

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """`weft serve` under load: one line for each number of clients; beside Debian sid's llama-server if asked.
 
-serving.py BIN_DIR [--model NAME] [--clients 1 4 16 64] [--seconds 30] [--rounds 3] [--llama]
+serving.py BIN_DIR [--model NAME] [--clients 1 4 16 64] [--seconds 30] [--rounds 3] [--prompts MIN MAX] [--llama vulkan cpu]
 
-Each client streams one answer after another to short prompts of its own, and breaks off at the end of the time. Figures are the medians of
-the rounds. --llama: the same from llama-server with its Vulkan backend, in turns with ours, both on sid's Mesa (lavapipe), whose packages
-are fetched once and unpacked (apps/compilers/root.py); nothing is installed. Prints tables as docs/measurements.md has them. Exit code 77: the
-packages are not available.
+Each client streams one answer after another to prompts of its own, and breaks off at the end of the time. Prompts are short, or with --prompts
+of random words, MIN to MAX of them. Figures are the medians of the rounds. --llama: the same from llama-server with its Vulkan backend and with
+its CPU backend, in turns with ours, all on sid's Mesa (lavapipe), whose packages are fetched once and unpacked (apps/compilers/root.py); nothing
+is installed. Prints tables as docs/notes/serving.md has them. Exit code 77: the packages are not available.
 """
 import argparse
 import contextlib
@@ -15,6 +15,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -28,7 +29,9 @@ sys.dont_write_bytecode = True
 import llama
 from root import Unavailable
 
-CONTEXT = 512
+TEMPLATE = 100  # tokens that a chat template and the answer's marks may take
+MOST_SESSIONS = 64  # of `weft serve`; more clients wait in its queue
+WORDS = "the cat dog tree house water man day way time year work life world hand part place case point number group problem fact".split()  # a token each
 
 
 def percentile(values, share):
@@ -38,9 +41,10 @@ def percentile(values, share):
 class Client(threading.Thread):
     """Asks until the time is over. Counts the events with text: a token each, unless a token is a part of a character."""
 
-    def __init__(self, port, number, until, tokens, answers):
+    def __init__(self, port, number, until, tokens, answers, prompts):
         super().__init__(daemon=True)
-        self.port, self.number, self.until, self.most, self.answers = port, number, until, tokens, answers
+        self.port, self.number, self.until, self.most, self.answers, self.prompts = port, number, until, tokens, answers, prompts
+        self.chance = random.Random(number)
         self.tokens, self.firsts, self.gaps, self.problem = 0, [], [], None
 
     def run(self):
@@ -48,9 +52,14 @@ class Client(threading.Thread):
             asked = 0
             while time.monotonic() < self.until and asked < self.answers:
                 asked += 1
-                self.ask(f"This is question {asked} of client {self.number}. Tell me a story about {self.number + asked} cats.")
+                self.ask(self.prompt(asked))
         except Exception as problem:  # told at the end
             self.problem = problem
+
+    def prompt(self, asked):
+        if self.prompts:
+            return " ".join(self.chance.choices(WORDS, k=self.chance.randint(*self.prompts)))
+        return f"This is question {asked} of client {self.number}. Tell me a story about {self.number + asked} cats."
 
     def ask(self, text):
         body = {"messages": [{"role": "user", "content": text}], "max_tokens": self.most, "stream": True, "temperature": 0.8, "seed": self.number}
@@ -111,10 +120,10 @@ class Server:
         return int(re.search(r"VmRSS:\s*(\d+)", status)[1]) / 1024
 
 
-def load(server, count, seconds, tokens, answers=sys.maxsize):
+def load(server, count, seconds, tokens, answers=sys.maxsize, prompts=None):
     """One round: the figures of the table."""
     until = time.monotonic() + seconds
-    clients = [Client(server.port, number, until, tokens, answers) for number in range(count)]
+    clients = [Client(server.port, number, until, tokens, answers, prompts) for number in range(count)]
     for client in clients:
         client.start()
     resident = [server.resident()]  # one a second
@@ -138,27 +147,35 @@ def free_port():
         return one.getsockname()[1]
 
 
+def context_of(arguments):
+    return 512 if not arguments.prompts else -(-(arguments.prompts[1] + arguments.tokens + TEMPLATE) // 256) * 256
+
+
 def servers(arguments, stack):
-    """Our server and, if wanted, the other one, both in the stack, and the packages of the other."""
-    most = max(arguments.clients)
+    """Our server and the others that are wanted, all in the stack, and the packages of the others."""
+    most, context = max(arguments.clients), context_of(arguments)
+    sessions = min(most, MOST_SESSIONS)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("VK_") or key == "VK_DRIVER_FILES"}
     port = free_port()
-    ours = [arguments.bin / "weft", "serve", "--port", port, "--sessions", most, "--queue", most, "--ctx", CONTEXT]
+    ours = [arguments.bin / "weft", "serve", "--port", port, "--sessions", sessions, "--queue", most, "--ctx", context]
     ours += ["-m", arguments.model] if arguments.model != "pocket" else []
     if not arguments.llama:
         return [stack.enter_context(Server("weft", ours, environment, port))], []
     peer = llama.make()
     started = [stack.enter_context(Server("weft", peer.command(*ours), peer.environment, port))]
-    port = free_port()
-    theirs = [peer.bin / "llama-server", "--port", port, "-m", llama.model_file(arguments.model), "-np", most, "-c", most * CONTEXT, "-ngl", "99",
-              "-dev", "Vulkan0", "-fit", "off", "-cram", "0", "--no-webui"]
-    started.append(stack.enter_context(Server("llama-server", peer.command(*theirs), peer.environment, port, peer.backends)))
+    for backend in arguments.llama:
+        port = free_port()
+        devices = ["-dev", "Vulkan0", "-ngl", "99"] if backend == "vulkan" else ["-dev", "none", "-ngl", "0"]
+        theirs = [peer.bin / "llama-server", "--port", port, "-m", llama.model_file(arguments.model), "-np", sessions, "-c", sessions * context, *devices,
+                  "-fit", "off", "-cram", "0", "--no-webui"]
+        started.append(stack.enter_context(Server(f"llama-server, {backend}", peer.command(*theirs), peer.environment, port, peer.backends)))
     return started, peer.packages
 
 
 def measure(arguments, started, packages):
     """Prints the tables. Servers take turns within each round."""
     about = f"{datetime.date.today()}, {arguments.model}, {os.cpu_count()} CPUs, {arguments.rounds} rounds of {arguments.seconds:g} s"
+    about += f", prompts of {arguments.prompts[0]} to {arguments.prompts[1]} words" if arguments.prompts else ""
     print(", ".join([about, *packages]), end="\n\n")
     print("| clients | server | tokens/s | first token p50, p99 (s) | gap p50, p99 (ms) | slowest/mean | resident, first and last tenth (MiB) |")
     print("|---|---|---|---|---|---|---|")
@@ -170,16 +187,17 @@ def measure(arguments, started, packages):
             load(server, count, 100, 4, answers=1)
         for _ in range(arguments.rounds):
             for server in started:
-                rounds[server.name].append(load(server, count, arguments.seconds, arguments.tokens))
+                rounds[server.name].append(load(server, count, arguments.seconds, arguments.tokens, prompts=arguments.prompts))
         for name, figures in rounds.items():
             rate, first, first99, gap, gap99, fair, before, after = map(statistics.median, zip(*figures))
             print(f"| {count} | {name} | {rate:.1f} | {first:.2f}, {first99:.2f} | {gap:.0f}, {gap99:.0f} | {fair:.2f} | {before:.0f}, {after:.0f} |", flush=True)
-        if len(started) == 2:
-            pairs = list(zip(*rounds.values()))
+        ours, *others = rounds.items()
+        for name, figures in others:
+            pairs = list(zip(ours[1], figures))
             if all(theirs[0] for _, theirs in pairs):
-                rate = statistics.median(ours[0] / theirs[0] for ours, theirs in pairs)
-                gap = statistics.median(ours[4] / theirs[4] for ours, theirs in pairs)
-                print(f"| {count} | weft / llama-server | {rate:.2f} | | p99: {gap:.2f} | | |", flush=True)
+                rate = statistics.median(our[0] / their[0] for our, their in pairs)
+                gap = statistics.median(our[4] / their[4] for our, their in pairs)
+                print(f"| {count} | weft / {name} | {rate:.2f} | | p99: {gap:.2f} | | |", flush=True)
 
 
 def main():
@@ -190,7 +208,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=30, help="of a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=48, help="of an answer, at most")
-    parser.add_argument("--llama", action="store_true", help="beside llama-server")
+    parser.add_argument("--prompts", type=int, nargs=2, metavar=("MIN", "MAX"), help="words of a prompt, about a token each")
+    parser.add_argument("--llama", nargs="+", choices=["vulkan", "cpu"], default=[], help="beside llama-server with these backends")
     arguments = parser.parse_args()
     arguments.bin = arguments.bin.resolve()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end with this program

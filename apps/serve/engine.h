@@ -40,6 +40,7 @@ struct Thinking {
 struct Task {
   std::vector<std::uint32_t> prompt;  // where a picture's row stands, an id from WEFT_SOFT_TOKEN on
   std::vector<api::Image> images;     // in order
+  std::uint32_t priority = 0;         // of its key: higher ones get a session first
   std::uint32_t max_tokens = 0;       // 0: what the context holds
   weft_sampling sampling = weft_sampling_default();
   std::string head = "full";
@@ -82,6 +83,12 @@ class BadField : public std::runtime_error {
  private:
   std::string field_;
 };
+
+// True if a failure is not the fault of what a request has in a field.
+constexpr bool is_no_fields(weft_status status) {
+  return status == WEFT_OUT_OF_MEMORY || status == WEFT_DEVICE_LOST || status == WEFT_INTERNAL ||
+         status == WEFT_CANCELLED;
+}
 
 // The request cannot be answered now.
 class Unavailable : public std::runtime_error {
@@ -222,7 +229,7 @@ class Engine {
   mutable std::mutex mutex_;  // of everything below, and of all Job::States
   std::condition_variable work_;
   std::list<Slot> slots_;
-  std::list<State*> waiting_;                   // have not begun; in order of arrival
+  std::list<State*> waiting_;                   // have not begun; by priority, then in order of arrival
   std::deque<std::shared_ptr<State>> joining_;  // in order of arrival
   std::list<std::shared_ptr<State>> running_;
   std::uint64_t clock_ = 0;         // counts the uses of slots

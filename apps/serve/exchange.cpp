@@ -1,5 +1,7 @@
 #include "exchange.h"
 
+#include <weft/text.h>
+
 #include <algorithm>
 
 #include "service.h"
@@ -98,12 +100,13 @@ std::vector<TokenLogprobs> Exchange::Choice::take_tokens(std::size_t bytes) {
 }
 
 Exchange::Exchange(std::shared_ptr<const Loaded> model, CompletionRequest request, HttpClient& client,
-                   Clock::time_point deadline, std::shared_ptr<RequestRecord> record)
+                   Clock::time_point deadline, const std::atomic<bool>& closing, std::shared_ptr<RequestRecord> record)
     : model_(std::move(model)),
       request_(std::move(request)),
       form_(answer_form(request_, model_->facts.name)),
       client_(client),
       deadline_(deadline),
+      closing_(closing),
       sent_(Clock::now()),
       record_(std::move(record)) {
   const Bell bell = std::make_shared<std::condition_variable>();
@@ -124,6 +127,34 @@ void check_wanted(const HttpClient& client, std::chrono::steady_clock::time_poin
   if (std::chrono::steady_clock::now() >= deadline)
     throw RequestError(503, "unavailable_error", "deadline_exceeded",
                        "The request took longer than this server allows.");
+}
+
+EndsUnwanted::EndsUnwanted(const HttpClient& client, std::chrono::steady_clock::time_point deadline,
+                           const std::atomic<bool>& closing)
+    : client_(client), deadline_(deadline), closing_(closing) {
+  weft_set_wanted([](void* user) { return static_cast<const EndsUnwanted*>(user)->wanted() ? 1 : 0; }, this);
+}
+
+EndsUnwanted::~EndsUnwanted() { weft_set_wanted(nullptr, nullptr); }
+
+bool EndsUnwanted::wanted() const {
+  return client_.alive() && !closing_ && std::chrono::steady_clock::now() < deadline_;
+}
+
+RequestError EndsUnwanted::error() const {
+  try {
+    throw;
+  } catch (const api::Failure& failure) {
+    if (failure.status() != WEFT_CANCELLED) return current_error();
+  } catch (...) {
+    return current_error();
+  }
+  try {
+    check_wanted(client_, deadline_);
+  } catch (const RequestError& why) {
+    return why;
+  }
+  return RequestError(503, "unavailable_error", "unavailable", "the server is shutting down");
 }
 
 void Exchange::await() {
@@ -237,10 +268,11 @@ bool Exchange::send_answer() {
 }
 
 bool Exchange::stream() {
+  const EndsUnwanted ends(client_, deadline_, closing_);
   try {
     if (!send_answer()) return false;
   } catch (...) {
-    const RequestError error = current_error();
+    const RequestError error = ends.error();
     record_->outcome = outcome_of(error);
     if (!send(form_->failed(error))) return false;
   }

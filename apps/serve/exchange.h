@@ -1,6 +1,8 @@
 // One completion: from its request to the last byte of its answer, of one choice or several.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <deque>
 
 #include "answers.h"
@@ -24,11 +26,32 @@ constexpr std::chrono::milliseconds kLook{100};  // how often a request that wai
 // Throws if a request need not be answered any more.
 void check_wanted(const HttpClient& client, std::chrono::steady_clock::time_point deadline);
 
+// While it lives, the library's work on this thread that needs no device ends with WEFT_CANCELLED once the request need
+// not be answered any more, or the server ends. All that it is given outlives it.
+class EndsUnwanted {
+ public:
+  EndsUnwanted(const HttpClient& client, std::chrono::steady_clock::time_point deadline,
+               const std::atomic<bool>& closing);
+  ~EndsUnwanted();
+  EndsUnwanted(const EndsUnwanted&) = delete;
+  EndsUnwanted& operator=(const EndsUnwanted&) = delete;
+  // The present error as current_error() has it, or why nobody wants the answer, if that has ended the work.
+  RequestError error() const;
+
+ private:
+  bool wanted() const;
+
+  const HttpClient& client_;
+  const std::chrono::steady_clock::time_point deadline_;
+  const std::atomic<bool>& closing_;
+};
+
 class Exchange {
  public:
   // Joins the queue. Throws as Job does. The client outlives it.
   Exchange(std::shared_ptr<const Loaded> model, CompletionRequest request, HttpClient& client,
-           std::chrono::steady_clock::time_point deadline, std::shared_ptr<RequestRecord> record);
+           std::chrono::steady_clock::time_point deadline, const std::atomic<bool>& closing,
+           std::shared_ptr<RequestRecord> record);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -74,6 +97,7 @@ class Exchange {
   const std::unique_ptr<AnswerForm> form_;
   HttpClient& client_;
   const Clock::time_point deadline_;
+  const std::atomic<bool>& closing_;
   Clock::time_point sent_;  // the last bytes of a stream
   const std::shared_ptr<RequestRecord> record_;
   std::deque<Choice> choices_;

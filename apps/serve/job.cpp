@@ -16,8 +16,7 @@ void set_field(const std::string& field, const Setter& setter) {
   try {
     setter();
   } catch (const api::Failure& error) {
-    if (error.status() == WEFT_OUT_OF_MEMORY || error.status() == WEFT_DEVICE_LOST || error.status() == WEFT_INTERNAL)
-      throw;
+    if (is_no_fields(error.status())) throw;
     throw BadField(field, error.place() == field ? error.sentence() : error.what());
   }
 }
@@ -35,7 +34,10 @@ Job::Job(Engine& engine, Task task, Bell bell)
     throw Unavailable(Unavailable::Reason::queue_full,
                       cli::format("%u requests are being answered and %u are waiting, which is the most",
                                   engine_.most_sessions_, engine_.most_waiting_));
-  engine_.waiting_.push_back(state_.get());
+  state_->priority = task_.priority;
+  const auto after =
+      std::ranges::find_if(engine_.waiting_, [&](const State* other) { return other->priority < state_->priority; });
+  engine_.waiting_.insert(after, state_.get());
 }
 
 Job::~Job() {

@@ -23,6 +23,7 @@ struct Job::State {
   State(Engine& owner, Bell to_ring) : engine(owner), bell(std::move(to_ring)) {}
   Engine& engine;
   const Bell bell;
+  std::uint32_t priority = 0;
   Slot* slot = nullptr;  // while it has a session
   bool away = false;     // its thread cannot begin it now
   bool begun = false;    // the engine's thread has it, until `ended`

@@ -23,10 +23,13 @@ void set_limit(ApiKey& key, const std::string& word, const std::string& place) {
   std::uint32_t* const limit = name == "requests"     ? &key.requests
                                : name == "tokens"     ? &key.tokens
                                : name == "concurrent" ? &key.concurrent
+                               : name == "priority"   ? &key.priority
                                                       : nullptr;
   const bool whole = !number.empty() && number.size() <= 9 && number.find_first_not_of("0123456789") == number.npos;
   if (!limit || !whole || std::stoul(number) == 0)
-    throw cli::UsageError(place, "after NAME KEY there may be requests=N, tokens=N and concurrent=N, with N from 1 on");
+    throw cli::UsageError(place,
+                          "after NAME KEY there may be requests=N, tokens=N, concurrent=N and priority=N, "
+                          "with N from 1 on");
   *limit = static_cast<std::uint32_t>(std::stoul(number));
 }
 

@@ -16,10 +16,11 @@ struct ApiKey {
   std::uint32_t requests = 0;    // a minute
   std::uint32_t tokens = 0;      // a minute, of prompts and answers
   std::uint32_t concurrent = 0;  // requests at the same time
+  std::uint32_t priority = 0;    // requests of a higher one get a session first
 };
 
 // The key of --api-key, if it is not empty, and those of the file, if there is one: lines NAME KEY [requests=N]
-// [tokens=N] [concurrent=N]. Throws cli::UsageError and api::Failure.
+// [tokens=N] [concurrent=N] [priority=N]. Throws cli::UsageError and api::Failure.
 std::vector<ApiKey> read_keys(const std::string& key, const std::string& file);
 
 // So much a minute, which is given back evenly. A minute's amount may be used at once.

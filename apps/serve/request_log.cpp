@@ -108,7 +108,9 @@ RequestRecord::RequestRecord(RequestLog& log, Metrics& metrics, const HttpReques
 }
 
 void RequestRecord::count_for(std::shared_ptr<KeyUse> use) {
-  key_ = use->key().name;
+  const ApiKey key = use->key();
+  key_ = key.name;
+  priority = key.priority;
   use->begin();
   use_ = std::move(use);
 }

@@ -50,8 +50,9 @@ class RequestRecord {
   std::string id;
   // The key that counts it, from count_for() on.
   void count_for(std::shared_ptr<KeyUse> use);
-  std::string model;  // that answered
-  int status = 0;     // 0: there was no answer
+  std::uint32_t priority = 0;  // of that key
+  std::string model;           // that answered
+  int status = 0;              // 0: there was no answer
   // Set for completions and embeddings, which the metrics count; `cancelled` until it is known.
   std::optional<Outcome> outcome;
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0;

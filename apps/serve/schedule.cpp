@@ -1,8 +1,8 @@
 // Gives sessions to requests, and decides when a request that has one joins the batch.
 //
-// Sessions are given in order of arrival. In the batch the library takes turns: a prompt of which the least is left
-// comes first, which makes the mean wait shortest and needs no name of a client (behind a proxy, or with one key, all
-// are the same one); what it has let pass makes an older one come first at last.
+// Sessions are given by the priorities of keys, then in order of arrival. In the batch the library takes turns: a
+// prompt of which the least is left comes first, which makes the mean wait shortest and needs no name of a client
+// (behind a proxy, or with one key, all are the same one); what it has let pass makes an older one come first at last.
 #include "job_state.h"
 
 namespace weft::serve {

@@ -242,7 +242,7 @@ void add_serve(CLI::App& app) {
   command
       ->add_option("--api-keys", args->keys_file,
                    "file of keys: lines NAME KEY, and limits of each: requests=N and tokens=N a minute, concurrent=N; "
-                   "SIGHUP has it read again")
+                   "priority=N: higher ones get a session first. SIGHUP has it read again")
       ->type_name("FILE");
   command
       ->add_option("--allow-host", args->hosts,

@@ -157,6 +157,18 @@ HttpResponse Service::post_path(HttpRequest& request, HttpClient& client,
   if (request.body.size() > kLargeBody) turn.emplace(turns_, client, request.arrived + access_.deadline);
   if (const auto slot = slot_of(path)) return change_slot(request, *slot);
   const std::shared_ptr<const Loaded> ready = asked_model(request, client);
+  // From here on: others may wait for the model that this request has loaded.
+  const EndsUnwanted ends(client, request.arrived + access_.deadline, closing_);
+  try {
+    return post_to(ready, request, client, turn, record);
+  } catch (...) {
+    throw ends.error();
+  }
+}
+
+HttpResponse Service::post_to(const std::shared_ptr<const Loaded>& ready, HttpRequest& request, HttpClient& client,
+                              std::optional<Turn>& turn, const std::shared_ptr<RequestRecord>& record) const {
+  const std::string& path = request.path;
   if (path == "/v1/chat/completions") return complete(request, client, Form::chat, turn, ready, record);
   if (path == "/v1/completions") return complete(request, client, Form::completion, turn, ready, record);
   if (path == "/v1/responses") return complete(request, client, Form::response, turn, ready, record);
@@ -362,8 +374,7 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
       ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
     }
   } catch (const api::Failure& error) {
-    if (error.status() == WEFT_OUT_OF_MEMORY || error.status() == WEFT_INTERNAL || error.status() == WEFT_DEVICE_LOST)
-      throw;
+    if (is_no_fields(error.status())) throw;
     throw bad_field(error.place() == "tools" ? "tools" : field, error.what(), "unsupported");
   }
   if (ids.empty()) throw bad_field(field, "The prompt has no token.");
@@ -371,11 +382,12 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
     throw bad_field(field,
                     cli::format("The prompt has %zu tokens, and at most %u fit.", ids.size(), ready.facts.context - 1),
                     "context_length_exceeded");
+  asked.task.priority = record->priority;
   const bool stream = asked.stream;
   std::string().swap(request.body);
   turn.reset();
   const auto exchange =
-      std::make_shared<Exchange>(model, std::move(asked), client, request.arrived + access_.deadline, record);
+      std::make_shared<Exchange>(model, std::move(asked), client, request.arrived + access_.deadline, closing_, record);
   if (!stream) return json_response(exchange->whole());
   exchange->await_begin(kSilentTime);
   // X-Accel-Buffering: proxies pass on each event at once.

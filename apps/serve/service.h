@@ -32,7 +32,10 @@ class Service final : public HttpHandler {
   // Refuses requests from now on.
   void drain() { draining_ = true; }
   // Ends requests that wait for something other than the engine.
-  void close() { turns_.close(); }
+  void close() {
+    closing_ = true;
+    turns_.close();
+  }
 
   std::optional<HttpResponse> answer_head(const HttpRequest& request) override;
   HttpResponse answer(HttpRequest& request, HttpClient& client) override;
@@ -42,6 +45,8 @@ class Service final : public HttpHandler {
   HttpResponse finish(HttpResponse response, RequestRecord& record) const;
   std::optional<HttpResponse> read_path(const HttpRequest& request) const;
   HttpResponse post_path(HttpRequest& request, HttpClient& client, const std::shared_ptr<RequestRecord>& record);
+  HttpResponse post_to(const std::shared_ptr<const Loaded>& ready, HttpRequest& request, HttpClient& client,
+                       std::optional<Turn>& turn, const std::shared_ptr<RequestRecord>& record) const;
   void admit(const HttpRequest& request, bool open) const;
   void check_origin(const HttpRequest& request) const;
   std::shared_ptr<KeyUse> key_of(const HttpRequest& request) const;
@@ -75,7 +80,7 @@ class Service final : public HttpHandler {
   const Access access_;
   const std::int64_t started_;  // seconds since 1970
   std::atomic<Models*> models_ = nullptr;
-  std::atomic<bool> draining_ = false;
+  std::atomic<bool> draining_ = false, closing_ = false;
   Turns turns_;
 };
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.h"
+#include "base/wanted.h"
 
 namespace weft {
 
@@ -70,6 +71,7 @@ class Sax : public nlohmann::json_sax<json> {
 
  private:
   bool begin(JsonValue value, const std::string& spelling = {}) {
+    rounds_.next();
     events_.begin(std::move(value), spelling);
     return true;
   }
@@ -86,6 +88,7 @@ class Sax : public nlohmann::json_sax<json> {
 
   JsonEvents& events_;
   size_t most_depth_, depth_ = 0;
+  WantedRounds rounds_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/oniguruma.h"
 #include "base/utf8.h"
+#include "base/wanted.h"
 
 namespace weft {
 
@@ -99,8 +100,10 @@ void Regex::find_in_valid(std::string_view text, size_t base, Deadline& deadline
   pcre2_set_match_limit(context.get(), static_cast<uint32_t>(std::min<size_t>(1000000 + 16 * text.size(), UINT32_MAX)));
   pcre2_set_heap_limit(context.get(), kHeapLimitKiB);
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  WantedRounds rounds;
   size_t at = 0;
   while (at < text.size()) {
+    rounds.next();
     int found = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, data.get(), context.get());
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) {  // the interpreter keeps its backtracking points on the heap
       found = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data.get(),

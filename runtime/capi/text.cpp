@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/json_digits.h"
+#include "base/wanted.h"
 #include "capi/handles.h"
 #include "chat/notations.h"
 #include "weft/reasoning.h"
@@ -157,3 +158,5 @@ weft_status weft_apply_chat_template_thinking(const weft_model* model, const wef
     copy_ids(model->tokenizer.encode(prompt), ids, capacity, count);
   });
 }
+
+void weft_set_wanted(int (*wanted)(void* user), void* user) { set_wanted(wanted, user); }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "base/wanted.h"
 #include "grammar/rule_automaton.h"
 
 namespace weft {
@@ -103,6 +104,7 @@ GrammarBuilder::Expr GrammarBuilder::shared(std::string name, std::string place,
 // ---- Expressions to automata ----
 
 uint32_t GrammarBuilder::new_state(RuleSketch& sketch) {
+  check_wanted();
   if (++states_ > kMaxStates) {
     throw Error(Code::bad_file,
                 "rule " + in_quotes(rules_[compiling_].name) + " makes the grammar too large: it needs more than " +

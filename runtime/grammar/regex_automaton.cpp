@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/wanted.h"
 
 namespace weft {
 namespace {
@@ -288,6 +289,7 @@ class Construction {
 
   void work(size_t steps = 1) {
     work_ += steps;
+    rounds_.next();
     if (work_ > kMaxWork) refuse("the pattern is too intricate: its parts overlap in too many ways");
   }
 
@@ -303,6 +305,7 @@ class Construction {
   std::map<State, uint32_t> numbers_;
   std::vector<const State*> order_;
   size_t work_ = 0;
+  WantedRounds rounds_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/wanted.h"
 #include "grammar/word_hash.h"
 
 namespace weft {
@@ -44,6 +45,7 @@ class Construction {
       const uint32_t state = from.back();
       from.pop_back();
       ++work_;
+      rounds_.next();
       if (mark_[state] == epoch_) continue;
       mark_[state] = epoch_;
       const RuleSketch::State& s = sketch_.states[state];
@@ -121,6 +123,7 @@ class Construction {
   std::vector<const Set*> sets_;
   std::unordered_map<uint32_t, uint32_t> singles_;  // target() of one state
   size_t work_ = 0;
+  WantedRounds rounds_;
   RuleAutomaton result_;
 };
 
@@ -147,7 +150,9 @@ class Reach {
       reached.emplace_back(automata[rule].states.size(), false);
       reach(rule, 0);
     }
+    WantedRounds rounds;
     while (!work_.empty()) {
+      rounds.next();
       const auto [rule, number] = work_.back();
       work_.pop_back();
       const RuleAutomaton::State& state = automata_[rule].states[number];

@@ -229,6 +229,7 @@ void Context::spend(size_t steps) {
     fail("the chat template does not come to an end");
   }
   budget_ -= static_cast<int64_t>(steps);
+  rounds_.next();
 }
 
 namespace {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/depth.h"
+#include "base/wanted.h"
 
 namespace weft::jinja {
 
@@ -211,6 +212,7 @@ class Context {
   static constexpr int kMaxDepth = 256;
   std::string place_;
   int64_t budget_;
+  WantedRounds rounds_;
   Depth depth_{kMaxDepth};
 };
 

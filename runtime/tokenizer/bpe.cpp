@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "base/wanted.h"
 
 namespace weft {
 
@@ -57,7 +58,9 @@ std::optional<Bpe::Ranked> Bpe::merged(std::string_view piece, const Symbol& lef
 
 void Bpe::start(std::string_view piece, std::vector<Symbol>& symbols) const {
   symbols.clear();
+  WantedRounds rounds;
   for (size_t at = 0; at < piece.size();) {
+    rounds.next();
     const size_t length = options_.byte_level ? 1 : first_utf8(piece.substr(at)).size;
     const auto index = static_cast<uint32_t>(symbols.size());
     symbols.push_back({static_cast<uint32_t>(at), static_cast<uint32_t>(length), index == 0 ? kEnd : index - 1,
@@ -82,8 +85,13 @@ void Bpe::merge(std::string_view piece, Scratch& scratch) const {
     heap.push_back({ranked->rank, left, right, symbols[left].length + symbols[right].length, ranked->result});
     std::push_heap(heap.begin(), heap.end(), later);
   };
-  for (uint32_t i = 0; i < symbols.size(); ++i) add(i);
+  WantedRounds rounds;
+  for (uint32_t i = 0; i < symbols.size(); ++i) {
+    rounds.next();
+    add(i);
+  }
   while (!heap.empty()) {
+    rounds.next();
     std::pop_heap(heap.begin(), heap.end(), later);
     const Candidate best = heap.back();
     heap.pop_back();

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "base/wanted.h"
 #include "tokenizer/tokenizer_parts.h"
 
 namespace weft {
@@ -170,8 +171,10 @@ void Tokenizer::encode_fragment(std::string_view text, std::string_view plain, b
 void Tokenizer::encode_normalized(std::string text, size_t origin, std::vector<uint32_t>& ids) const {
   const PreTokenizer::Pieces pieces = impl_->parts.pre_tokenizer.split(std::move(text), origin);
   Bpe::Scratch scratch;
+  WantedRounds rounds;
   size_t begin = 0;
   for (const size_t end : pieces.ends) {
+    rounds.next();
     const std::string_view piece = std::string_view(pieces.text).substr(begin, end - begin);
     if (const Bpe* bpe = std::get_if<Bpe>(&impl_->model))
       bpe->encode(piece, scratch, ids);

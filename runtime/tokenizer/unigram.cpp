@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "base/wanted.h"
 
 namespace weft {
 
@@ -35,7 +36,9 @@ void Unigram::encode(std::string_view piece, std::vector<uint32_t>& ids) const {
     score += places[begin].score;
     if (place.begin == kNone || score > place.score) place = {score, token, static_cast<uint32_t>(begin)};
   };
+  WantedRounds rounds;
   for (size_t at = 0; at < piece.size();) {
+    rounds.next();
     const size_t size = first_utf8(piece.substr(at)).size;
     bool known = false;  // a token is this very character
     uint32_t node = ByteTrie::kRoot;

@@ -3,9 +3,10 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import time
 import unittest
 
-from serving import CHAT, Server, user
+from serving import CHAT, Server, post_bytes, user
 
 MOST = 4 << 20
 
@@ -85,6 +86,29 @@ class ServeBodies(unittest.TestCase):
         for text in ('[{":,' * 100000, '\\"' * 200000, "\\" * 300001, "]}" * 10, '"', "\\u005b" * 1000):
             tokens = self.server.post("/tokenize", content=text)["tokens"]
             self.assertEqual(self.server.post("/detokenize", tokens=tokens)["content"], text)
+
+    def test_steps_end(self):
+        """Tokenizing 4 MB takes long, but no longer than somebody wants the tokens."""
+        body, small = {"content": "a" * (MOST - 100)}, {"content": "b " * 40000}  # both so large that two are read at a time
+        with Server("--sessions", 1) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            ask = lambda body: server.request("POST", "/tokenize", body)
+            begin = time.monotonic()
+            self.assertEqual(ask(body)[0], 200)
+            whole = time.monotonic() - begin
+            clients = [server.socket() for _ in range(2)]
+            for client in clients:
+                client.sendall(post_bytes("/tokenize", body))
+            time.sleep(whole / 4)
+            for client in clients:
+                client.close()
+            begin = time.monotonic()
+            self.assertEqual(ask(small)[0], 200)
+            self.assertLess(time.monotonic() - begin, whole / 2)
+            last = pool.submit(ask, body)
+            time.sleep(whole / 4)
+            server.stop()
+            status, _, answer = last.result()
+            self.assertEqual((status, answer["error"]["message"]), (503, "the server is shutting down"))
 
     def test_others_are_answered_meanwhile(self):
         body = filled(b'{"messages":[', b'{"role":"user","content":"x"},', b"]}", MOST)

@@ -4,6 +4,7 @@ $WEFT_FUZZ_SECONDS makes it longer ($WEFT_SOAK: an hour), $WEFT_FUZZ_SEED anothe
 """
 import concurrent.futures
 import json
+import multiprocessing
 import os
 import pathlib
 import random
@@ -18,7 +19,8 @@ import unittest
 from serving import CHAT, Server, Stream, parse_metrics, post_bytes, text_of, user
 from support import FOLDER
 
-SECONDS = float(os.environ.get("WEFT_FUZZ_SECONDS") or (3600 if os.environ.get("WEFT_SOAK") else 8))
+SOAK = "WEFT_SOAK" in os.environ
+SECONDS = float(os.environ.get("WEFT_FUZZ_SECONDS") or (3600 if SOAK else 8))
 SEED = int(os.environ.get("WEFT_FUZZ_SEED", 1))
 KEY = "Authorization: Bearer secret"
 STATUSES = {200, 400, 401, 403, 404, 405, 408, 413, 414, 415, 417, 429, 431, 503, 505}
@@ -94,7 +96,7 @@ def odd_bytes(chance, data):
     return bytes(data)
 
 
-def odd_headers(chance, path, body):
+def odd_headers(chance, path, body, key):
     """A request whose head is wrong, or large, or strange."""
     length = chance.choice([str(len(body)), "0", "-1", "1e3", str(len(body) + 5), "99999999999999999999", "0x10", ""])
     lines = [chance.choice([f"POST {path} HTTP/1.1", f"POST {path} HTTP/1.0", f"GET {path}?x=%00 HTTP/1.1", "POST", f"{'A' * 300} {path} HTTP/1.1",
@@ -103,7 +105,7 @@ def odd_headers(chance, path, body):
     lines += [chance.choice(["Content-Type: application/json", "Content-Type: text/plain", "Content-Type: application/json; charset=utf-8"])]
     lines += [chance.choice([f"Content-Length: {length}", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip, chunked", "Content-Encoding: br",
                              f"Content-Length: {len(body)}\r\nContent-Length: {len(body)}"])]
-    lines += chance.choice([[KEY]] * 9 + [[], ["Authorization: Bearer wrong"], ["Authorization: Basic c2VjcmV0"], [KEY + "x"]])
+    lines += chance.choice([[key]] * 9 + [[], ["Authorization: Bearer wrong"], ["Authorization: Basic c2VjcmV0"], [key + "x"]])
     lines += [chance.choice(["", "Expect: 100-continue", "Connection: close", "Range: bytes=0-1,5-9,2-", "Accept-Encoding: gzip", "Upgrade: h2c", "no colon",
                              ": empty", " folded", "X: " + "y" * chance.choice([100, 40000]), "\r\n".join("X: y" for _ in range(chance.choice([50, 20000])))])]
     return "\r\n".join(line for line in lines if line).encode() + b"\r\n\r\n" + body
@@ -114,8 +116,8 @@ def wrong_key(chance):
                           "Authorization: Bearer secret2", "Authorization: Bearer secre", "Authorization: Bearer " + "x" * 8000, "Authorization: secret"])
 
 
-def odd_chunks(chance, path, body):
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{KEY}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+def odd_chunks(chance, path, body, key):
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     for at in range(0, len(body), 7):
         part = body[at:at + 7]
         size = chance.choice([b"%x" % len(part)] * 20 + [b"zz", b"-1", b"ffffffffffffffff", b"0", b"", b"7;x=y"])
@@ -124,31 +126,31 @@ def odd_chunks(chance, path, body):
 
 
 class ServeFuzz(unittest.TestCase):
-    def one(self, server, chance):
-        """One request, and what comes of it. Returns the name of its kind."""
+    def one(self, server, chance, key=KEY):
+        """One request, and its answer. Returns the name of its kind."""
         path, good = chance.choice(GOOD)
         body = json.dumps(good).encode()
         kind = chance.choice(["json", "json", "json", "bytes", "bytes", "head", "head", "chunks", "http", "half", "deaf", "several", "leave", "leave", "key", "large"])
         if kind == "json":
-            data = post_bytes(path, odd_json(chance, good), "Connection: close", KEY)
+            data = post_bytes(path, odd_json(chance, good), "Connection: close", key)
         elif kind == "bytes":
-            data = post_bytes(path, odd_bytes(chance, body), "Connection: close", KEY)
+            data = post_bytes(path, odd_bytes(chance, body), "Connection: close", key)
         elif kind == "key":
             data = post_bytes(path, body, "Connection: close", wrong_key(chance))
         elif kind == "leave":
-            data = post_bytes(CHAT, {"messages": user("tell me a story about a " + chance.choice(["cat", "dog", "tree"])), "stream": chance.random() < 0.8}, KEY)
+            data = post_bytes(CHAT, {"messages": user("tell me a story about a " + chance.choice(["cat", "dog", "tree"])), "stream": chance.random() < 0.8}, key)
         elif kind == "large":
-            data = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{KEY}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+            data = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
         elif kind == "head":
-            data = odd_headers(chance, path, body)
+            data = odd_headers(chance, path, body, key)
         elif kind == "chunks":
-            data = odd_chunks(chance, path, body)
+            data = odd_chunks(chance, path, body, key)
         elif kind == "http":
-            data = odd_bytes(chance, post_bytes(path, body, KEY))
+            data = odd_bytes(chance, post_bytes(path, body, key))
         elif kind == "several":
-            data = post_bytes(path, body, KEY) * chance.randrange(2, 5) + odd_bytes(chance, post_bytes(path, body, KEY))
+            data = post_bytes(path, body, key) * chance.randrange(2, 5) + odd_bytes(chance, post_bytes(path, body, key))
         else:
-            data = post_bytes(path, body, KEY)
+            data = post_bytes(path, body, key)
         with server.socket() as client:
             client.settimeout(60 if kind in ("json", "bytes", "key") else 0.2)  # a server waits for what is announced
             try:
@@ -183,7 +185,7 @@ class ServeFuzz(unittest.TestCase):
             begin = time.monotonic()
             answer, end = self.read(client)
             self.check(answer, f"{end} after {time.monotonic() - begin:.1f} s", kind in ("json", "bytes", "key"), data)
-            if kind == "key":
+            if kind == "key" or (key != KEY and kind in ("json", "bytes")):
                 self.assertTrue(answer.startswith(b"HTTP/1.1 401 "), answer[:200])
         return kind
 
@@ -217,11 +219,11 @@ class ServeFuzz(unittest.TestCase):
         status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) / 1024  # MiB
 
-    def attack(self, server, seed, enough, counts, problems):
+    def attack(self, server, seed, enough, counts, problems, key=KEY):
         chance = random.Random(seed)
         try:
             while not enough.is_set() and not problems:
-                kind = self.one(server, chance)
+                kind = self.one(server, chance, key)
                 counts[kind] = counts.get(kind, 0) + 1
         except BaseException as problem:
             problems.append(problem)
@@ -274,6 +276,53 @@ class ServeFuzz(unittest.TestCase):
             else:
                 self.fail(values)
             self.assertEqual(values['weft_requests_total{outcome="failed"}'], 0)
+
+    def strangers(self, server, seed, problem):
+        """Eight threads that attack without a key, and 100 connections that say nothing, until this process is ended. Its first problem goes to the pipe."""
+        idle = [server.socket() for _ in range(100)]
+        counts, problems = {}, []
+        threads = [threading.Thread(target=self.attack, args=(server, seed + i, threading.Event(), counts, problems, "X: y"), daemon=True) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        while not problems:
+            time.sleep(1)
+            problem.send(dict(counts))
+        problem.send(repr(problems[0]))
+        del idle
+
+    @unittest.skipUnless(SOAK, "it takes an hour")
+    def test_beside_strangers(self):
+        """200 requests of a client while others without a key attack, over the whole time: none is late by more than twice what 99 of 100 take alone."""
+        def timed():
+            begin = time.monotonic()
+            self.assertEqual(self.story(server), want)
+            return time.monotonic() - begin
+        with Server("--sessions", 3, "--queue", 64, "--api-key", "secret", env={"VK_INSTANCE_LAYERS": ""}) as server:
+            want = self.story(server)
+            alone = sorted(timed() for _ in range(200))
+            most = alone[197]
+            here, there = multiprocessing.Pipe()
+            process = multiprocessing.get_context("fork").Process(target=self.strangers, args=(server, SEED * 1000, there), daemon=True)
+            process.start()
+            counts, beside, marks = {}, [], []
+            try:
+                begin = time.monotonic()
+                for i in range(200):
+                    time.sleep(max(0, begin + i * SECONDS / 200 - time.monotonic()))
+                    beside.append(timed())
+                    marks.append(self.resident(server))
+                    while here.poll():
+                        counts = here.recv()
+                        self.assertIsInstance(counts, dict)
+            finally:
+                process.kill()
+                process.join()
+            beside.sort()
+            print(f"{sum(counts.values())} requests of strangers {counts}; seconds of a story, p50, p99, most: alone {alone[100]:.3f}, {most:.3f}, {alone[-1]:.3f}; beside them "
+                  f"{beside[100]:.3f}, {beside[197]:.3f}, {beside[-1]:.3f}; MiB at tenths:", *(f"{marks[i * 199 // 10]:.0f}" for i in range(11)), end=" ", flush=True)
+            self.assertGreater(sum(counts.values()), SECONDS)
+            self.assertLess(max(marks[100:]), max(marks[:100]) + 8)
+            self.assertLess(beside[-1], 3 * most)
 
     def test_large_bodies(self):
         """100 MB are refused when 4 are there, or at once, and are not kept."""

@@ -1,4 +1,5 @@
 """`weft serve` as an operator sees it: probes, request ids, the log, keys, draining, a local socket."""
+import concurrent.futures
 import http.client
 import json
 import signal
@@ -155,6 +156,27 @@ class ServeOperator(unittest.TestCase):
                 if text == "alice\n":
                     self.assertIn("of before", server.process.stderr.readline().decode())
                 self.assertEqual({key: ask(key)[0] for key in states}, states)
+
+    def test_priorities_of_keys(self):
+        """Whoever waits with a higher priority gets the next session, and in order of arrival among equals."""
+        keys = FOLDER / "keys"
+        keys.write_text("batch one\nbatch2 two priority=1\nuser three priority=7\nowner four priority=7\n")
+        with Server("--sessions", 1, "--api-keys", keys) as server, concurrent.futures.ThreadPoolExecutor(5) as pool:
+            stream = Stream(server, "/v1/completions", {"X-Api-Key": "one"}, **LONG)
+            next(stream.events())
+            ended = []
+            def ask(key):
+                self.assertEqual(server.request("POST", "/v1/completions", {"prompt": [5], "max_tokens": 30}, {"X-Api-Key": key})[0], 200)
+                ended.append(key)
+            asked = []
+            for count, key in enumerate(("one", "two", "three", "four"), 1):
+                asked.append(pool.submit(ask, key))
+                while f"weft_requests_waiting {count}\n" not in server.request("GET", "/metrics", headers={"X-Api-Key": "one"})[2]:
+                    time.sleep(0.02)
+            stream.close()
+            for one in asked:
+                one.result()
+            self.assertEqual(ended, ["three", "four", "two", "one"])
 
     def test_hosts_and_traces(self):
         log, trace = FOLDER / "traces", "0af7651916cd43dd8448eb211c80319c"

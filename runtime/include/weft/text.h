@@ -35,6 +35,12 @@ WEFT_API weft_status weft_token_bytes(const weft_model* model, uint32_t id, char
 WEFT_API weft_status weft_apply_chat_template_json(const weft_model* model, const char* conversation, uint32_t* ids,
                                                    size_t capacity, size_t* count, weft_error* error);
 
+/* Lets this thread's long calls that need no device ask whether their result is still wanted: weft_tokenize, chat
+ * templates, and what compiles a schema, grammar or pattern. They call `wanted` often, at least every few milliseconds;
+ * 0 ends the call with WEFT_CANCELLED. It must not call this library. It is asked until this thread sets another one;
+ * NULL: nobody is asked, as at first. */
+WEFT_API void weft_set_wanted(int (*wanted)(void* user), void* user);
+
 #ifdef __cplusplus
 }
 #endif

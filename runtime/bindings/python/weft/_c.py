@@ -545,4 +545,5 @@ FUNCTIONS = {
     "weft_session_get_speculation_stats": (None, [ctypes.POINTER(weft_session), ctypes.POINTER(weft_speculation_stats), ctypes.c_size_t]),
     "weft_token_bytes": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_int), ctypes.POINTER(weft_error)]),
     "weft_apply_chat_template_json": (ctypes.c_int, [ctypes.POINTER(weft_model), ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(weft_error)]),
+    "weft_set_wanted": (None, [ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p]),
 }
