@@ -1,5 +1,6 @@
-// Grouped-query attention of a token over the cache, with the running softmax of Milakov and Gimelshein (2018): a block of positions at a
-// time, so that any context fits into shared memory. A workgroup does HEADS query heads of one key/value head, which share what it reads.
+// Grouped-query attention over the cache, with the running softmax of Milakov and Gimelshein (2018): a block of positions at a time, so that any
+// context fits into shared memory. A workgroup does ROWS queries of one key/value head, which share what it reads: some heads of a token, or of
+// neighbours in a prompt (Dao 2023, "FlashAttention-2").
 // Variants: subgroup
 // Optional: biases parts sinks
 #version 450
@@ -27,11 +28,13 @@ layout(constant_id = 8) const uint ADJACENT = 0;
 layout(constant_id = 9) const uint ROTARY_DIM = 0;
 layout(constant_id = 10) const uint MEMBER_TOKENS = 0;  // of each session of a batch
 layout(constant_id = 11) const uint DIM = 64;           // of a head
-layout(constant_id = 12) const uint HEADS = 1;
+layout(constant_id = 12) const uint ROWS = 1;    // queries of a workgroup: some heads of each of its tokens
+layout(constant_id = 17) const uint TOKENS = 1;  // several: with the causal mask, no window, and one part
 layout(constant_id = 14) const uint MOST_PARTS = 64;
 layout(constant_id = 13) const uint STEP = 4;  // loads of 16 bytes that a lane has under way at once
 layout(constant_id = 15) const uint SINKS = 0;  // 1: the softmax has one more score, a head's own, and no value for it (Xiao et al. 2023)
 
+const uint HEADS = ROWS / TOKENS;          // of a token; those of the next one follow
 const uint WORDS = (DIM + 7) / 8;          // of eight dimensions
 const uint KEY_STEP = KEY_FORMAT == FORMAT_Q4 && STEP > 2 ? 2 : STEP;  // of keys; each has more numbers in FORMAT_Q4, and needs more registers
 const uint QUADS = KEY_FORMAT == FORMAT_Q4 ? (DIM + 31) / 32 * 8 : (DIM + 15) / 16 * 4;  // of a query, filled up
@@ -61,20 +64,20 @@ layout(push_constant) uniform Push { AttendPush p; };
 #include "lib/window.glsl"
 #include "lib/rotate_one.glsl"
 #include "lib/parts.glsl"
-#include "lib/reduce_heads.glsl"
+#include "lib/reduce_rows.glsl"
 
-shared vec4 query[HEADS * QUADS];          // scaled, zeros after DIM
-shared float weights[HEADS * POSITIONS];   // scores, then softmax numerators of the block; then weights of parts
+shared vec4 query[ROWS * QUADS];          // scaled, zeros after DIM
+shared float weights[ROWS * POSITIONS];   // scores, then softmax numerators of the block; then weights of parts
 shared vec4 sums[THREADS * 2];             // a head's partial outputs, to be joined
 shared uvec4 own_key[WORDS];               // of the token, if it is rotated here
 
-// Head h's query times eight dimensions of a key.
+// Query h times eight dimensions of a key.
 float dot_word(uvec4 halves, uint h, uint k) {
   return dot(vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)), query[h * QUADS + k * 2]) +
          dot(vec4(unpackHalf2x16(halves.z), unpackHalf2x16(halves.w)), query[h * QUADS + k * 2 + 1]);
 }
 
-// Head h's query times sixteen dimensions of a key.
+// Query h times sixteen dimensions of a key.
 float dot_bytes(uvec4 bytes, uint h, uint k) {
   const uint quad = h * QUADS + k * 4;
   return dot(signed_bytes(bytes.x), query[quad]) + dot(signed_bytes(bytes.y), query[quad + 1]) + dot(signed_bytes(bytes.z), query[quad + 2]) +
@@ -82,14 +85,14 @@ float dot_bytes(uvec4 bytes, uint h, uint k) {
 }
 
 // Head h's query times eight dimensions of a key of FORMAT_Q4. note: of the block.
-void add_eight(inout float scores[HEADS], uint word, vec2 note, uint quad) {
+void add_eight(inout float scores[ROWS], uint word, vec2 note, uint quad) {
   const vec4 low = fours_of(word) * note.x + note.y, high = fours_of(word >> 4) * note.x + note.y;
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) scores[h] += dot(low, query[h * QUADS + quad]) + dot(high, query[h * QUADS + quad + 1]);
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) scores[h] += dot(low, query[h * QUADS + quad]) + dot(high, query[h * QUADS + quad + 1]);
 }
 
 // The queries times the key in a slot. head_slots: how many slots the key/value heads before this one have.
-void dot_key(out float scores[HEADS], uint head_slots, uint slot) {
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) scores[h] = 0;
+void dot_key(out float scores[ROWS], uint head_slots, uint slot) {
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) scores[h] = 0;
   const uint tile = head_slots + slot / TILE_ROWS * TILE_ROWS, r = slot % TILE_ROWS;
   const uint words = CACHE_WORDS(KEY_FORMAT, DIM), first = tile * CACHE_SLOT_WORDS(KEY_FORMAT, DIM);
   const uint key = first / 4 + IN_KEYS(r, 0, words), scales = first + TILE_ROWS * words * 4;
@@ -103,11 +106,11 @@ void dot_key(out float scores[HEADS], uint head_slots, uint slot) {
         const vec2 note = note_of(key_scales[scales + IN_KEYS(r, k + j, words)]);
         [[unroll]] for (uint i = 0; i < 4; ++i) add_eight(scores, loaded[j][i], note, (k + j) * 8 + i * 2);
       } else if (KEY_FORMAT == FORMAT_F16) {
-        [[unroll]] for (uint h = 0; h < HEADS; ++h) scores[h] += dot_word(loaded[j], h, k + j);
+        [[unroll]] for (uint h = 0; h < ROWS; ++h) scores[h] += dot_word(loaded[j], h, k + j);
       } else {  // half a block
         if ((k + j) % 4 == 0) two_scales = key_scales[scales + IN_KEYS(r, (k + j) / 4, CACHE_SCALE_WORDS(FORMAT_Q8, DIM))];
         const float scale = scale_of(two_scales >> ((k + j) / 2 % 2 * 16));
-        [[unroll]] for (uint h = 0; h < HEADS; ++h) scores[h] += dot_bytes(loaded[j], h, k + j) * scale;
+        [[unroll]] for (uint h = 0; h < ROWS; ++h) scores[h] += dot_bytes(loaded[j], h, k + j) * scale;
       }
     }
   }
@@ -159,47 +162,49 @@ vec4 high_of(uvec4 loaded, uint word) {
 
 uint in_ring(uint slot) { return slot < p.capacity ? slot : slot - p.capacity; }
 
-// The softmax so far, of each head: the highest score, the sum of the weights, and the lane's dimensions of the weighted values.
-float peak[HEADS], all_weights[HEADS];
-vec4 low[HEADS], high[HEADS];
+// The softmax so far, of each query: the highest score, the sum of the weights, and the lane's dimensions of the weighted values.
+float peak[ROWS], all_weights[ROWS];
+vec4 low[ROWS], high[ROWS];
 
-// Adds the block of `count` positions whose first is `position`, in slot `start`.
+// Adds the block of `count` positions whose first is `position`, in slot `start`. own, length: of the first token.
 void add_block(uint slots, uint start, uint position, uint count, uint head, uint own, uint length) {
   const uint lane = gl_LocalInvocationID.x;
-  float highest[HEADS], shrink[HEADS], added[HEADS];
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) highest[h] = -1e30;
+  float highest[ROWS], shrink[ROWS], added[ROWS];
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) highest[h] = -1e30;
   for (uint i = lane; i < count; i += THREADS) {
-    float scores[HEADS];
+    float scores[ROWS];
     dot_key(scores, slots, in_ring(start + i));
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) {
       float score = scores[h];
       if (SOFT_CAP != 0) score = soft_capped(score, p.soft_cap);
-      if (ALIBI != 0) score -= alibi_slope(head + h, p.heads) * float(length - 1 - (position + i));
+      const uint later = h / HEADS;  // than the first token
+      if (ALIBI != 0) score -= alibi_slope(head + h % HEADS, p.heads) * (float(length + later) - 1 - float(position + i));
       if (BIASED != 0) {
-        const int reach = int(p.reach), distance = clamp(int(position + i) - int(own), -reach, reach);
-        score += biases[(head + h) * (2 * p.reach + 1) + uint(distance + reach)];
+        const int reach = int(p.reach), distance = clamp(int(position + i) - int(own + later), -reach, reach);
+        score += biases[(head + h % HEADS) * (2 * p.reach + 1) + uint(distance + reach)];
       }
+      if (TOKENS > 1 && position + i >= length + later) score = -1e30;
       if (TREE && !is_followed(position + i)) score = -1e30;
       weights[h * POSITIONS + i] = score;
       highest[h] = max(highest[h], score);
     }
   }
-  heads_max(highest);
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+  rows_max(highest);
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) {
     highest[h] = max(peak[h], highest[h]);
     shrink[h] = exp(peak[h] - highest[h]);
     peak[h] = highest[h];
     added[h] = 0;
   }
   for (uint i = lane; i < POSITIONS; i += THREADS)
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) {
       const float weight = i < count ? exp(weights[h * POSITIONS + i] - peak[h]) : 0;
       weights[h * POSITIONS + i] = weight;
       added[h] += weight;
     }
-  heads_sum(added);
+  rows_sum(added);
   barrier();  // the weights are written
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) {
     all_weights[h] = all_weights[h] * shrink[h] + added[h];
     low[h] *= shrink[h];
     high[h] *= shrink[h];
@@ -210,7 +215,7 @@ void add_block(uint slots, uint start, uint position, uint count, uint head, uin
     [[unroll]] for (uint j = 0; j < STEP; ++j) loaded[j] = value_at(slots + in_ring(start + min(i + j * GROUPS, count - 1)), word);
     [[unroll]] for (uint j = 0; j < STEP; ++j) {
       const vec4 value_low = low_of(loaded[j], word), value_high = high_of(loaded[j], word);
-      [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+      [[unroll]] for (uint h = 0; h < ROWS; ++h) {
         const float weight = i + j * GROUPS < count ? weights[h * POSITIONS + i + j * GROUPS] : 0;
         low[h] += weight * value_low;
         high[h] += weight * value_high;
@@ -221,8 +226,8 @@ void add_block(uint slots, uint start, uint position, uint count, uint head, uin
 }
 
 void add_sinks(uint head) {
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
-    const float sink = sinks[head + h], highest = max(peak[h], sink), shrink = exp(peak[h] - highest);
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) {
+    const float sink = sinks[head + h % HEADS], highest = max(peak[h], sink), shrink = exp(peak[h] - highest);
     all_weights[h] = all_weights[h] * shrink + exp(sink - highest);
     low[h] *= shrink;
     high[h] *= shrink;
@@ -230,28 +235,28 @@ void add_sinks(uint head) {
   }
 }
 
-// The parts of `rows` of heads, joined by the workgroup that comes last: the softmax over all positions from those over some (Milakov and
+// The parts of queries, joined by the workgroup that comes last: the softmax over all positions from those over some (Milakov and
 // Gimelshein 2018, section 3.1). There are at most POSITIONS parts.
 void join(Parts all, uint row, uint y_row) {
   const uint lane = gl_LocalInvocationID.x;
-  vec2 noted[TURNS * HEADS];  // a part's highest score and sum of weights
-  float highest[HEADS], total[HEADS];
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) highest[h] = -1e30, total[h] = 0;
+  vec2 noted[TURNS * ROWS];  // a part's highest score and sum of weights
+  float highest[ROWS], total[ROWS];
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) highest[h] = -1e30, total[h] = 0;
   [[unroll]] for (uint turn = 0; turn < TURNS; ++turn)
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) noted[turn * HEADS + h] = part_pairs[sums_at(all, min(lane + turn * THREADS, all.count - 1), row + h, DIM) / 2];
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) noted[turn * ROWS + h] = part_pairs[sums_at(all, min(lane + turn * THREADS, all.count - 1), row + h, DIM) / 2];
   [[unroll]] for (uint turn = 0; turn < TURNS; ++turn)
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) highest[h] = max(highest[h], noted[turn * HEADS + h].x);
-  heads_max(highest);
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) highest[h] = max(highest[h], noted[turn * ROWS + h].x);
+  rows_max(highest);
   [[unroll]] for (uint turn = 0; turn < TURNS; ++turn)
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) {
       const uint i = lane + turn * THREADS;
-      const float weight = i < all.count ? exp(noted[turn * HEADS + h].x - highest[h]) : 0;
+      const float weight = i < all.count ? exp(noted[turn * ROWS + h].x - highest[h]) : 0;
       if (i < POSITIONS) weights[h * POSITIONS + i] = weight;
-      total[h] += weight * noted[turn * HEADS + h].y;
+      total[h] += weight * noted[turn * ROWS + h].y;
     }
-  heads_sum(total);
+  rows_sum(total);
   barrier();  // the weights are written
-  for (uint e = lane; e < HEADS * DIM / 2; e += THREADS) {
+  for (uint e = lane; e < ROWS * DIM / 2; e += THREADS) {
     const uint h = e / (DIM / 2), d = e % (DIM / 2);
     vec2 sum = vec2(0);
     for (uint i = 0; i < all.count; i += 2 * STEP) {
@@ -260,16 +265,16 @@ void join(Parts all, uint row, uint y_row) {
       [[unroll]] for (uint j = 0; j < 2 * STEP; ++j) sum += weights[h * POSITIONS + i + j] * loaded[j];
     }
     float all_weight = total[0];
-    [[unroll]] for (uint other = 1; other < HEADS; ++other) all_weight = h == other ? total[other] : all_weight;
+    [[unroll]] for (uint other = 1; other < ROWS; ++other) all_weight = h == other ? total[other] : all_weight;
     y[y_row + e * 2] = sum.x / all_weight;
     y[y_row + e * 2 + 1] = sum.y / all_weight;
   }
 }
 
-// Grid: x HEADS query heads, y tokens, z parts of the cache.
+// Grid: x HEADS query heads, y TOKENS tokens, z parts of the cache.
 void main() {
   const uint head = gl_WorkGroupID.x * HEADS, lane = gl_LocalInvocationID.x;
-  const Owner owner = owner_of(gl_WorkGroupID.y);
+  const Owner owner = owner_of(gl_WorkGroupID.y * TOKENS);
   if (is_spare(owner)) return;
   const uint own = owner.position, token = owner.row;
   const uint length = MASK == MASK_SOURCE ? state.source : min(MASK == MASK_NONE ? end_of_window(owner) : owner.place + 1, owner.context);
@@ -278,18 +283,18 @@ void main() {
   const uint first = length - seen + part * span;
   if (PARTED != 0 && first >= length) return;
   uint last = min(length, first + span);
+  if (TOKENS > 1) last = max(length, min(length + TOKENS - 1, min(owner.end, owner.context)));
   const uint kv_head = head / (p.heads / p.kv_heads);
   const uint slots = (owner.slot * p.kv_heads + kv_head) * p.capacity;  // before the key/value head's first
   const uint q_row = token * p.q_stride + head * DIM;
-  const float scale = query_scale(own);
-  for (uint i = lane; i < HEADS * QUADS * 4; i += THREADS) {
-    const uint h = i / (QUADS * 4), d = i % (QUADS * 4), q_head = q_row + h * DIM;
-    const float value = d >= DIM ? 0 : scale * (ROTATES != 0 ? rotated(q_head, d, own, ROTARY_DIM, ADJACENT != 0) : qkv[q_head + d]);
+  for (uint i = lane; i < ROWS * QUADS * 4; i += THREADS) {
+    const uint h = i / (QUADS * 4), d = i % (QUADS * 4), q_head = q_row + h / HEADS * p.q_stride + h % HEADS * DIM;
+    const float value = d >= DIM ? 0 : query_scale(own + h / HEADS) * (ROTATES != 0 ? rotated(q_head, d, own, ROTARY_DIM, ADJACENT != 0) : qkv[q_head + d]);
     query[i / 4][i % 4] = value;
   }
   barrier();
 
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) {
     peak[h] = -1e30;
     all_weights[h] = 0;
     low[h] = high[h] = vec4(0);
@@ -297,13 +302,13 @@ void main() {
   if (ROTATES != 0 && last == length) {  // the part with the token's own position, which is not in the cache yet
     last = length - 1;
     rotate_own(token, own, kv_head, slots, head % (p.heads / p.kv_heads) == 0 && own < owner.context);
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) {
       peak[h] = 0;
       for (uint w = lane; w < WORDS; w += THREADS) peak[h] += dot_word(own_key[w], h, w);
     }
-    heads_sum(peak);
+    rows_sum(peak);
     const uint value = token * p.q_stride + (p.heads + p.kv_heads + kv_head) * DIM + lane % WORDS * 8;
-    [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) {
       if (SOFT_CAP != 0) peak[h] = soft_capped(peak[h], p.soft_cap);
       all_weights[h] = 1;
       if (lane >= WORDS) continue;
@@ -322,9 +327,9 @@ void main() {
   if (SINKS != 0 && part == 0) add_sinks(head);
 
   const Parts all = Parts((seen + span - 1) / span, gl_NumWorkGroups.y * p.heads, gl_NumWorkGroups.z, p.arrivals);
-  const uint row = gl_WorkGroupID.y * p.heads + head, y_row = token * p.out_stride + head * DIM;
+  const uint row = gl_WorkGroupID.y * p.heads + head, y_row = token * p.out_stride + head * DIM;  // row: of one token
   const bool parted = PARTED != 0 && all.count > 1;
-  [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+  [[unroll]] for (uint h = 0; h < ROWS; ++h) {
     sums[lane * 2] = low[h];
     sums[lane * 2 + 1] = high[h];
     barrier();
@@ -337,8 +342,8 @@ void main() {
         if (quad * 4 + i >= DIM) continue;
         if (parted)
           parts[part_row + quad * 4 + i] = result[i];
-        else
-          y[y_row + h * DIM + quad * 4 + i] = result[i];
+        else if (h < HEADS || owner.place + h / HEADS < owner.end)
+          y[y_row + h / HEADS * p.out_stride + h % HEADS * DIM + quad * 4 + i] = result[i];
       }
     }
     if (parted && lane == 0) {

@@ -31,6 +31,9 @@ CHIPS = {chip.name: chip for chip in [
 # Chips that only the shims of Mesa's newest version know (root.py).
 NEWEST = ("ada", "blackwell", "v3d-4.2", "v3d-7.1")
 
+# Chips of which a report without names has all pipelines: one of each driver.
+DETAILED = ("navi21", "adreno-740", "turing", "apple-m1", "mali-g610", "powervr-bxs-4-64", "v3d-7.1")
+
 # Chips that CI compiles for: six, which cover all drivers for amd64.
 CI = ("polaris10", "navi21", "gfx1201", "adreno-740", "turing", "apple-m1")
 

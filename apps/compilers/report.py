@@ -4,7 +4,7 @@
 report.py BIN_DIR [--arm64] [--check] [CHIP ...]
 
 Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. Writes results/YYYY-MM-DD-ARCHITECTURE[-CHIP...].md
-with a table for each chip and what has changed since the last such file. Exits with 1 if a pipeline is over a budget. --check only
+with a line for each chip, and for one chip of each driver all pipelines and what has changed since the last such file. Exits with 1 if a pipeline is over a budget. --check only
 prints what is; CI does so for a few chips. --arm64: the chips whose drivers exist for arm64 only, on an emulator: half an hour or more.
 `./run compilers --peer [CHIP ...]` sets llama.cpp's kernels beside ours: peer.py.
 Exits with 77 if the drivers cannot be had. Standard library only.
@@ -196,6 +196,11 @@ def summary_text(done, budget):
                   "dispatches a token (SmolLM2, q8)", "barriers"), rows)
 
 
+def over_text(done, budget):
+    lines = [f"- {chip.name}: `{label}`: {why}" for chip, _, rows in done for label, row in sorted(rows.items()) if (why := over(row, budget))]
+    return "Over a budget: " + ("\n\n" + "\n".join(lines) if lines else "nothing.") + "\n"
+
+
 def earlier_files(folder, kind):
     """The files of earlier days, oldest first. kind: an architecture, or "peer"."""
     today = f"{today_is()}-{kind}.md"
@@ -229,8 +234,8 @@ def write(done, architecture, budget, folder, named=()):
     before = last_tables(folder, architecture)
     text = (f"# Compilers, {today}\n\nMesa for {architecture}; commit {commit()}. Nothing was run: docs/devices.md says how. The numbers after a pipeline's name "
             f"are its specialisation constants (`shaders/NAME.comp`), 0 to 17 for f16, q8, q4, q6, q5k, q4k, q4_0, q5_0, q5_1, mxfp4, iq4_nl, q3k, iq4_xs, iq3_xxs, iq3_s, iq2, iq1 and q2k. Registers are those of a thread; ms are a processor's time. Budget: no spills, no scratch, "
-            f"{budget.seconds} s.\n\n{summary_text(done, budget)}\n" +
-            "\n".join(chip_text(chip, result, rows, budget, before.get(chip.name)) for chip, result, rows in done))
+            f"{budget.seconds} s.\n\n{summary_text(done, budget)}\n{over_text(done, budget)}\n" +
+            "\n".join(chip_text(chip, result, rows, budget, before.get(chip.name)) for chip, result, rows in done if named or chip.name in drivers.DETAILED))
     folder.mkdir(exist_ok=True)
     path.write_text(text)
     if not named:

@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "../weft/common.h"
+#include "door.h"
 #include "http_server.h"
 #include "service.h"
 #include "systemd.h"
@@ -21,7 +22,8 @@ struct ServeArgs {
   std::vector<std::string> models;  // empty: the installed one
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string unix_path, key, keys_file, log, cors, states, lora, mmproj, speculate = "off";
+  std::optional<std::uint16_t> admin_port;
+  std::string unix_path, key, keys_file, log, cors, states, lora, mmproj, config, speculate = "off";
   std::vector<std::string> hosts;
   bool no_key = false;
   std::uint32_t sessions = 8, queue = 64, deadline = 600, drain = 0, decode_share = 50, duty = 100, memory = 256,
@@ -99,6 +101,11 @@ void check_access(const ServeArgs& args, bool local) {
     throw UsageError("--cors", "it must be an origin such as https://app.example, or *");
 }
 
+std::string at(const std::string& host, int port) {
+  const bool v6 = host.find(':') != host.npos;
+  return format("http://%s:%d/", (v6 ? "[" + host + "]" : host).c_str(), port);
+}
+
 // Checks the access and listens. Returns the place as people write it.
 std::string listen(const ServeArgs& args, weft::serve::HttpServer& server) {
   if (const int socket = weft::serve::inherited_socket(); socket >= 0) {
@@ -111,9 +118,7 @@ std::string listen(const ServeArgs& args, weft::serve::HttpServer& server) {
     server.bind_unix(args.unix_path);
     return "unix:" + args.unix_path;
   }
-  const int port = server.bind(args.host, args.port);
-  const bool v6 = args.host.find(':') != args.host.npos;
-  return format("http://%s:%d/", (v6 ? "[" + args.host + "]" : args.host).c_str(), port);
+  return at(args.host, server.bind(args.host, args.port));
 }
 
 // Each model with the other options.
@@ -159,14 +164,21 @@ void serve(const ServeArgs& args) {
   return_large_blocks();
   Signals signals(!args.keys_file.empty());
   constexpr std::size_t kOthers = 32;  // requests that are read or refused, besides those that are answered or wait
+  constexpr std::size_t kAdmins = 4, kAdminBytes = 1 << 20;
   Metrics metrics;
   RequestLog log(args.log);
   Keys keys(read_keys(args.key, args.keys_file));
   std::vector<std::string> hosts = args.hosts;
   hosts.push_back(args.host);
   Service service(metrics, log, keys, {args.cors, hosts, std::chrono::seconds(args.deadline)});
-  HttpServer server(service, args.sessions + args.queue + kOthers, std::size_t{args.memory} << 20);
+  Door front(service, args.admin_port ? Door::Kind::api : Door::Kind::everything), back(service, Door::Kind::admin);
+  HttpServer server(front, args.sessions + args.queue + kOthers, std::size_t{args.memory} << 20);
   const std::string place = listen(args, server);
+  std::optional<HttpServer> admin;
+  std::string admin_place;
+  if (args.admin_port)
+    admin_place =
+        ", metrics at " + at(args.host, admin.emplace(back, kAdmins, kAdminBytes).bind(args.host, *args.admin_port));
   std::optional<States> states;
   if (!args.states.empty()) states.emplace(args.states, std::uint64_t{args.states_limit} << 20);
   Models models(
@@ -174,13 +186,16 @@ void serve(const ServeArgs& args) {
        args.lora, args.decode_share / 100.0, args.mmproj, args.duty},
       metrics, states ? &*states : nullptr);
   const Accepting accepting(server);  // ends first
+  std::optional<Accepting> admin_accepting;
+  if (admin) admin_accepting.emplace(*admin);
 
   const std::string does = ability(*models.get("", [] {}));
   service.set(&models);
   signals.arm();
   std::string names;
   for (const Models::Known& known : models.list()) names += (names.empty() ? "" : ", ") + known.name;
-  std::cerr << format("weft serve: %s at %s with %s. Ctrl-C ends it.\n", names.c_str(), place.c_str(), does.c_str());
+  std::cerr << format("weft serve: %s at %s with %s%s. Ctrl-C ends it.\n", names.c_str(), place.c_str(), does.c_str(),
+                      admin_place.c_str());
   notify_manager("READY=1");
   while (!signals.wait()) {
     if (signals.take_hangup()) reload_keys(args, keys);
@@ -232,6 +247,15 @@ void add_serve(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(whole(0, 65535));
+  command
+      ->add_option("--admin-port", args->admin_port,
+                   "port for /metrics and /slots, which --port then does not have; 0: any free one")
+      ->type_name("N")
+      ->transform(whole(0, 65535));
+  command
+      ->add_option("--config", args->config,
+                   "TOML file of these options, such as port = 8081 and model = [\"a.gguf\"]; those here come first")
+      ->type_name("FILE");
   command->add_option("--unix", args->unix_path, "listen on this local socket, of mode 0600, and on no address")
       ->type_name("PATH");
   command

@@ -40,6 +40,12 @@ RequestError bad_request(int status, const std::string& code, const std::string&
   return RequestError(status, "invalid_request_error", code, message);
 }
 
+// known: with another method there is.
+RequestError no_such_path(const HttpRequest& request, bool known = false) {
+  return bad_request(known ? 405 : 404, known ? "method_not_allowed" : "not_found",
+                     "There is no " + request.method + " " + request.path.substr(0, 80) + " here.");
+}
+
 bool takes_recording(const std::string& path) { return path == kTranscriptions || path == kTranslations; }
 
 // Refuses a body that will be of no use, before it is read.
@@ -132,6 +138,11 @@ std::optional<HttpResponse> Service::answer_head(const HttpRequest& request) {
   if (!response) return response;
   RequestRecord record(log_, metrics_, request);
   return finish(std::move(*response), record);
+}
+
+HttpResponse Service::hide(const HttpRequest& request) {
+  RequestRecord record(log_, metrics_, request);
+  return finish(error_response(no_such_path(request)), record);
 }
 
 HttpResponse Service::answer(HttpRequest& request, HttpClient& client) {
@@ -274,9 +285,7 @@ std::optional<HttpResponse> Service::read_path(const HttpRequest& request) const
   }
   const bool known =
       posts || path == "/" || path == "/livez" || ready || path == "/metrics" || path == "/slots" || models;
-  HttpResponse response =
-      error_response(bad_request(known ? 405 : 404, known ? "method_not_allowed" : "not_found",
-                                 "There is no " + request.method + " " + path.substr(0, 80) + " here."));
+  HttpResponse response = error_response(no_such_path(request, known));
   if (known) response.headers.emplace_back("Allow", posts ? "POST" : "GET, HEAD");
   return response;
 }

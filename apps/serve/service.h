@@ -22,7 +22,7 @@ struct Access {
   std::chrono::seconds deadline;   // of a request, from its arrival to the end of its answer
 };
 
-class Service final : public HttpHandler {
+class Service {
  public:
   // keys: one is needed if there are any. They, the metrics and the log outlive it.
   Service(Metrics& metrics, RequestLog& log, const Keys& keys, Access access);
@@ -37,9 +37,12 @@ class Service final : public HttpHandler {
     turns_.close();
   }
 
-  std::optional<HttpResponse> answer_head(const HttpRequest& request) override;
-  HttpResponse answer(HttpRequest& request, HttpClient& client) override;
-  HttpResponse refuse(const HttpFault& fault, const std::string& client) override;
+  // As HttpHandler has them.
+  std::optional<HttpResponse> answer_head(const HttpRequest& request);
+  HttpResponse answer(HttpRequest& request, HttpClient& client);
+  HttpResponse refuse(const HttpFault& fault, const std::string& client);
+  // The answer to a request that is for another address of the server.
+  HttpResponse hide(const HttpRequest& request);
 
  private:
   HttpResponse finish(HttpResponse response, RequestRecord& record) const;

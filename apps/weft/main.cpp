@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../serve/config_file.h"
 #include "common.h"
 #include "describe.h"
 #include "suggest.h"
@@ -129,7 +130,9 @@ int run(int argc, char** argv) {
   add_subcommands(app);
   describe_subcommands(app);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = serve::with_config_file(app, {argv + std::min(argc, 1), argv + argc});
+    std::ranges::reverse(words);
+    app.parse(std::move(words));
   } catch (const CLI::Success& help) {  // --help and --version
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

@@ -264,19 +264,36 @@ std::vector<std::byte> read_to_end(int descriptor) {
   }
 }
 
-void write_as_end(int descriptor, std::span<const std::byte> bytes) {
+DescriptorWriter::DescriptorWriter(int descriptor) : descriptor_(descriptor) {
+  struct stat info = {};
+  if (::fstat(descriptor, &info) != 0) fail_at(descriptor, "cannot be looked at");
+  if (!S_ISREG(info.st_mode)) return;
+  begin_ = ::lseek(descriptor, 0, SEEK_CUR);
+  if (*begin_ < 0) fail_at(descriptor, "cannot read the position");
+}
+
+void DescriptorWriter::write(std::span<const std::byte> bytes) {
   const NoSigpipe guard;
+  begun_ = begun_ || !bytes.empty();
   while (!bytes.empty()) {
-    const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
-    if (n < 0 && try_again(descriptor, POLLOUT)) continue;
-    if (n < 0) fail_at(descriptor, "cannot write");
+    const ssize_t n = ::write(descriptor_, bytes.data(), bytes.size());
+    if (n < 0 && try_again(descriptor_, POLLOUT)) continue;
+    if (n < 0) fail_at(descriptor_, "cannot write");
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
-  struct stat info = {};
-  if (::fstat(descriptor, &info) != 0) fail_at(descriptor, "cannot read the file's size");
-  if (!S_ISREG(info.st_mode)) return;
-  const off_t end = ::lseek(descriptor, 0, SEEK_CUR);
-  if (end < 0 || ::ftruncate(descriptor, end) != 0) fail_at(descriptor, "cannot cut off what the file has after it");
+}
+
+bool DescriptorWriter::restart() {
+  if (!begun_) return true;
+  if (!begin_) return false;
+  if (::lseek(descriptor_, *begin_, SEEK_SET) < 0) fail_at(descriptor_, "cannot go back");
+  return true;
+}
+
+void DescriptorWriter::end() {
+  if (!begin_) return;
+  const off_t end = ::lseek(descriptor_, 0, SEEK_CUR);
+  if (end < 0 || ::ftruncate(descriptor_, end) != 0) fail_at(descriptor_, "cannot cut off what the file has after it");
 }
 
 bool MappedFile::is_private() const noexcept {

@@ -1,9 +1,12 @@
 // Read-only mapping of a file or a part of it, and an atomic way to replace one.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,9 +69,22 @@ std::string descriptor_name(int descriptor);
 // Everything from a descriptor's position to its end, of a pipe or a socket too. Throws Error(invalid_argument) for
 // what is no open descriptor, and Error(io).
 std::vector<std::byte> read_to_end(int descriptor);
-// Writes at a descriptor's position and, if it is a regular file, cuts off what the file has after that. Throws as
-// read_to_end. SIGPIPE is not raised.
-void write_as_end(int descriptor, std::span<const std::byte> bytes);
+// Writes parts from a descriptor's position on, of a pipe or a socket too. Its functions throw as read_to_end. SIGPIPE
+// is not raised.
+class DescriptorWriter {
+ public:
+  explicit DescriptorWriter(int descriptor);
+  void write(std::span<const std::byte> bytes);
+  // Goes back to where it began. False: it cannot, for a reader may have taken a part.
+  bool restart();
+  // Cuts off what a regular file has after the parts.
+  void end();
+
+ private:
+  int descriptor_;
+  std::optional<off_t> begin_;  // of a regular file
+  bool begun_ = false;
+};
 
 // Access rights of a new file: those that the process's umask allows, or read and write for its owner only (0600).
 enum class Rights { usual, owner };

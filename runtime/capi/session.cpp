@@ -317,14 +317,13 @@ weft_status weft_session_save_fd(const weft_session* session, int descriptor, co
   return guard(error, [&] {
     require(session, "session", "it is NULL");
     const InUse use(session);
-    std::vector<std::byte> bytes;  // what was written cannot be taken back: all of it or nothing
+    DescriptorWriter file(descriptor);
     with_recovery(*session, [&] {
-      bytes.clear();
-      session->session.save(
-          [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); },
-          note ? note : "");
+      if (!file.restart())
+        throw Error(Code::device_lost, "the device was lost when a part had been written", descriptor_name(descriptor));
+      session->session.save([&](std::span<const std::byte> part) { file.write(part); }, note ? note : "");
     });
-    write_as_end(descriptor, bytes);
+    file.end();
   });
 }
 

@@ -20,6 +20,7 @@ struct Plan {
   bool texel_products = false;    // kernels read as texels; subgroups of 8 share by shuffles what all their lanes need
   bool uniform_parts = false;     // if split > 1, products have full subgroups, whose lanes load the same inputs
   bool fewest_registers = false;  // a lane holds less at once: docs/devices.md
+  bool gates_apart = false;       // products of q6 and q2k compute gates before what they gate
   uint32_t attend_span = 0;       // cache positions for each workgroup of attend; the last one joins the parts
   uint32_t block_tokens = 0;      // prompt tokens that a lane of a prompt product accumulates at once
   uint32_t tile_tokens = 0;    // tokens of a tile that a workgroup of matmul_tiled computes; 0: matmul computes prompts

@@ -53,6 +53,8 @@ const PlanField kFields[] = {
      texels},
     {"fewest_registers", &Plan::fewest_registers, "0 or 1",
      [](const Caps&, const Plan&, uint64_t value) { return flag(value); }},
+    {"gates_apart", &Plan::gates_apart, "0 or 1",
+     [](const Caps&, const Plan&, uint64_t value) { return flag(value); }},
     {"uniform_parts", &Plan::uniform_parts, "0, or 1 where full subgroups of 4 to 64 threads shuffle",
      [](const Caps& caps, const Plan&, uint64_t value) { return flag(value) && value <= has_uniform_parts(caps); }},
     {"attend_span", &Plan::attend_span, "a power of two from 64 to 16384",

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 #include "ops/support.h"
 
@@ -26,7 +28,7 @@ bool by_texels(const Plan& plan, const HeadShape& shape, const CacheFormat& cach
   return plan.texel_products && shape.head_dim <= 256 && shape.head_dim % std::max(of_keys, of_values) == 0;
 }
 
-// The same of attend.comp: what few threads' registers hold, plans say by the tokens of a block.
+// The same of attend.comp: the number that few threads' registers hold, plans say by the tokens of a block.
 uint32_t heads_of_group(const Plan& plan, const HeadShape& shape) {
   const uint32_t group = shape.heads / shape.kv_heads;
   uint32_t heads = std::min({group, plan.block_tokens, shape.head_dim > 256 ? 2u : 4u});  // shared memory has room
@@ -38,6 +40,16 @@ uint32_t heads_of_group(const Plan& plan, const HeadShape& shape) {
 // is kept from long loops.
 constexpr uint32_t kManyTokens = 16;
 bool has_many_tokens(const Plan& plan, uint32_t tokens) { return plan.tile_tokens > 0 && tokens > kManyTokens; }
+
+// Tokens of a prompt that a workgroup of attend.comp does at once, for each the same positions' keys and values.
+uint32_t tokens_of_group(const Device& device, const HeadShape& shape, const Attention& attention,
+                         const CacheView& cache, uint32_t tokens, uint32_t of_session) {
+  const Plan& plan = device.plan();
+  const bool masked = attention.mask == AttentionMask::causal && attention.window == 0 && !cache.tree;
+  if (!masked || !has_many_tokens(plan, tokens) || device.caps().max_shared < 32768) return 1;
+  const uint32_t most = std::min(plan.block_tokens, shape.head_dim > 128 ? 4u : 8u) / heads_of_group(plan, shape);
+  return std::gcd(std::bit_floor(std::max(most, 1u)), of_session);
+}
 
 // Workgroups for a token and some of its heads. most: spans grow where there would be more.
 constexpr uint32_t kMostParts = 64;  // attend.comp joins twice as many at once
@@ -71,7 +83,7 @@ struct Checked {
   const CacheView& cache;
   const View& y;
   const FusedRope* fused_rope;
-  uint32_t tokens, parts;
+  uint32_t tokens, tokens_at_once, parts;
   abi::AttendPush push;
 
   uint32_t mask() const { return cache.tree ? MASK_TREE : static_cast<uint32_t>(attention.mask); }
@@ -132,11 +144,12 @@ void record_lanes(Recorder& recorder, const Checked& d) {
                         .rotary_dim = d.rotary_dim(),
                         .member_tokens = d.cache.member_tokens,
                         .dim = d.shape.head_dim,
-                        .heads = heads,
+                        .rows = heads * d.tokens_at_once,
                         .step = plan.block_tokens < 4 ? 1u : 4u,
                         .most_parts = d.parts > 1 ? kMostParts : 1,
                         .sinks = d.attention.sinks.buffer != nullptr,
-                        .value_format = d.cache.format.values},
+                        .value_format = d.cache.format.values,
+                        .tokens = d.tokens_at_once},
                     shaders::Attend::Bindings{.state = d.state,
                                               .qkv = d.q,
                                               .keys = d.cache.keys,
@@ -145,7 +158,7 @@ void record_lanes(Recorder& recorder, const Checked& d) {
                                               .biases = d.rotates() ? d.fused_rope->rope_table : biases,
                                               .parts = d.scratch(),
                                               .sinks = d.attention.sinks},
-                    d.push, {d.shape.heads / heads, d.tokens, d.parts});
+                    d.push, {d.shape.heads / heads, d.tokens / d.tokens_at_once, d.parts});
 }
 
 }  // namespace
@@ -194,7 +207,9 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 parts > 1 ? static_cast<uint32_t>(cache.parts.bytes / 4) : 0,
                                 attention.growth.rate,
                                 attention.growth.step};
-  const Checked checked = {shape, attention, state, q, cache, y, fused_rope, tokens, parts, push};
+  const uint32_t at_once =
+      texels || fused_rope ? 1 : tokens_of_group(recorder.device(), shape, attention, cache, tokens, of_session);
+  const Checked checked = {shape, attention, state, q, cache, y, fused_rope, tokens, at_once, parts, push};
   texels ? record_texels(recorder, checked) : record_lanes(recorder, checked);
 }
 

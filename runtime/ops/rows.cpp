@@ -57,7 +57,8 @@ void RowsVariant::spread(const Plan& plan, const Matrix& matrix, uint32_t result
 void RowsVariant::pair_tiles(const Plan& plan, const Matrix& matrix) {
   // Polynomials of two tiles' numbers take more registers than Apple's M1 has.
   const bool polynomials = matrix.has(Format::iq4_nl) || matrix.has(Format::iq4_xs);
-  const bool few = plan.fewest_registers || (tokens > 1 && polynomials);
+  const bool large = matrix.has(Format::q6) || matrix.has(Format::q2k);
+  const bool few = plan.fewest_registers || (tokens > 1 && polynomials) || (plan.gates_apart && large);
   if ((row_tiles == 1 && few) || matrix.first_rows > 0) {
     group_rows *= 2;
     return;

@@ -22,7 +22,7 @@ class Server:
         found = re.search(r"at http://(.*):(\d+)/ with", line)
         if not found:
             raise AssertionError(line + self.process.communicate()[1].decode())
-        self.port, self.told = int(found.group(2)), False
+        self.port, self.told, self.greeting = int(found.group(2)), False, line
 
     def __enter__(self):
         return self

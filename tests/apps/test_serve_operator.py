@@ -2,6 +2,7 @@
 import concurrent.futures
 import http.client
 import json
+import re
 import signal
 import socket
 import stat
@@ -177,6 +178,31 @@ class ServeOperator(unittest.TestCase):
             for one in asked:
                 one.result()
             self.assertEqual(ended, ["three", "four", "two", "one"])
+
+    def test_a_port_for_metrics(self):
+        with Server("--sessions", 1, "--admin-port", 0, "--api-key", "secret") as server:
+            ports = server.port, int(re.search(r", metrics at http://127.0.0.1:(\d+)/\.", server.greeting)[1])
+            for method, path, codes in (("GET", "/metrics", ("not_found", None)), ("GET", "/slots", ("not_found", "slots_off")), ("GET", "/livez", (None, None)),
+                                        ("GET", "/readyz", (None, None)), ("GET", "/v1/models", (None, "not_found")), ("GET", "/", (None, "not_found")),
+                                        ("POST", "/slots/0?action=erase", ("not_found", "slots_off")), ("POST", "/tokenize", (None, "not_found"))):
+                for server.port, code in zip(ports, codes):
+                    status, _, answer = server.request(method, path, {"content": "a"} if method == "POST" else None, {"X-Api-Key": "secret"})
+                    self.assertEqual((status, answer["error"]["code"] if status != 200 else None), (404 if code else 200, code), (method, path))
+            self.assertEqual(server.request("GET", "/metrics")[0], 401)
+
+    def test_options_in_a_file(self):
+        config = FOLDER / "serve.toml"
+        config.write_text('# ours\nsessions = 3\nallow-host = ["a.example", "b.example"]\nno-key = true\n')
+        for options, sessions in (((), 3), (("--sessions", 2), 2), (("--sessions=2", "--allow-host", "c.example"), 2)):
+            with Server("--config", config, *options) as server:
+                self.assertIn(f"weft_sessions_limit {sessions}\n", server.request("GET", "/metrics")[2])
+                hosts = {host: server.request("GET", "/livez", headers={"Host": host})[0] for host in ("a.example", "b.example", "c.example")}
+                self.assertEqual(hosts, dict(zip(hosts, (403, 403, 200) if len(options) == 3 else (200, 200, 403))))
+        for text, words in (("sesions = 3", "there is no option sesions"), ("no-key = 3", "true or false"), ("[serve]\nsessions = 3", "section"), ("sessions = 0", "--sessions"),
+                            ('config = "a"', "there is no option config"), ("sessions = many", "--sessions")):
+            config.write_text(text + "\n")
+            self.assertIn(words, weft("serve", "--config", config, expect=2)[1])
+        self.assertIn("cannot be read", weft("serve", "--config", FOLDER / "no-such-file", expect=2)[1])
 
     def test_hosts_and_traces(self):
         log, trace = FOLDER / "traces", "0af7651916cd43dd8448eb211c80319c"

@@ -128,6 +128,10 @@ class Report(unittest.TestCase):
             self.assertIn("No longer selected: `old`", text)
             self.assertFalse(old.exists())
             self.assertTrue(alone.exists() and (folder / "2000-01-01-arm64.md").exists())
+            # Of the other chips only what is over a budget.
+            text = report.write([(drivers.CHIPS["vega10"], result, rows)], "amd64", report.Budget(), folder).read_text()
+            self.assertNotIn("## vega10", text)
+            self.assertIn("- vega10: `hang`: the compiler crashed", text)
 
     def test_a_subgroup_variant_is_compared_with_the_plain_one_before_it(self):
         before = {"matmul 1": {"instructions": 9}, "norm 2": {}, "norm subgroup 2": {}}

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "door.h"
 #include "fuzz_support.h"
 #include "http_server.h"
 #include "service.h"
@@ -78,7 +79,8 @@ class Target {
   RequestLog log_{""};
   Keys keys_;
   Service service_;
-  HttpServer server_{service_, 1, 64 << 20};
+  Door door_{service_, Door::Kind::everything};
+  HttpServer server_{door_, 1, 64 << 20};
   sockaddr_in address_ = {};
 };
 

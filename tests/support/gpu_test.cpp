@@ -130,6 +130,7 @@ std::string Tuning::name() const {
   if (row_tiles) text += " row_tiles=" + std::to_string(row_tiles);
   if (texel_products) text += *texel_products ? " texel" : " buffer";
   if (fewest_registers) text += " fewest_registers";
+  if (gates_apart) text += " gates_apart";
   if (attend_span) text += " attend_span=" + std::to_string(attend_span);
   if (block_tokens) text += " block_tokens=" + std::to_string(block_tokens);
   if (tile_tokens) text += " tile_tokens=" + std::to_string(tile_tokens);
@@ -154,6 +155,7 @@ static Plan tuned_plan(const Caps& caps, const Tuning& tuning) {
   if (tuning.row_tiles) plan.row_tiles = tuning.row_tiles;
   if (tuning.texel_products) plan.texel_products &= *tuning.texel_products;
   plan.fewest_registers |= tuning.fewest_registers;
+  plan.gates_apart |= tuning.gates_apart;
   if (tuning.attend_span) plan.attend_span = tuning.attend_span;
   if (tuning.block_tokens) plan.block_tokens = tuning.block_tokens;
   if (tuning.tile_tokens) plan.tile_tokens = tuning.tile_tokens;

@@ -33,6 +33,7 @@ struct Tuning {
   uint64_t slice_bytes = 0;
   std::optional<bool> texel_products = {};  // where the device can
   bool fewest_registers = false;
+  bool gates_apart = false;
   uint32_t staged_cols = 0;
 
   std::string name() const;  // "plain split=2": for SCOPED_TRACE

@@ -149,8 +149,8 @@ TEST(Plan, GpusSplitRowsAndSoftwareDoesNot) {
     const bool software = snapshot.kind == DeviceKind::cpu;
     EXPECT_EQ(plan.split > 1, !software);
     EXPECT_EQ(plan.tile_tokens > 0, !software);
-    const bool old_adreno = snapshot.driver == kQualcomm && snapshot.device >> 16 <= 0x0603;
-    EXPECT_EQ(!plan.workarounds.empty(), software || old_adreno || fitted.contains(snapshot.driver));
+    const bool adreno_6 = snapshot.driver == kQualcomm && snapshot.device >> 24 == 6;
+    EXPECT_EQ(!plan.workarounds.empty(), software || adreno_6 || fitted.contains(snapshot.driver));
     for (const std::string& reason : plan.workarounds) EXPECT_FALSE(reason.empty());
   }
 }
@@ -186,7 +186,17 @@ TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
       adreno.driver_id = driver;
       adreno.device_id = chip;
       EXPECT_EQ(make_plan(adreno).block_tokens, block_tokens) << driver << ' ' << chip;
+      EXPECT_EQ(make_plan(adreno).gates_apart, chip == 0x060600ff) << driver << ' ' << chip;
     }
+}
+
+TEST(Plan, NewerLlvmpipesTakeFewerTokensAtOnce) {
+  Caps caps = caps_of(kDevices[12]);
+  ASSERT_EQ(caps.driver_id, kLlvmpipe);
+  for (const auto& [driver_version, block_tokens] : {std::pair{1u, 8u}, {version(26, 2), 4u}}) {
+    caps.driver_version = driver_version;
+    EXPECT_EQ(make_plan(caps).block_tokens, block_tokens) << driver_version;
+  }
 }
 
 // Drivers of Vulkan 1.1 need not name themselves: on phones the vendor says which it is.

@@ -308,6 +308,33 @@ TEST_F(RecoverTest, ASessionOfADescriptor) {
   EXPECT_EQ(got, want);
 }
 
+// A reader may have a part already, so it is not begun anew; the session goes on.
+TEST_F(RecoverTest, ASessionInAPipe) {
+  ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
+  weft_session* const session = make_session();
+  const Ids want = answer(session, 20);
+  weft_session_reset(session);
+  ASSERT_EQ(answer(session, 10), Ids(want.begin(), want.begin() + 10));
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  std::thread reader([from = pipe[0]] {
+    char part[4096];
+    while (::read(from, part, sizeof part) > 0) continue;
+  });
+  lose_device_at(2);
+  EXPECT_EQ(weft_session_save_fd(session, pipe[1], nullptr, &error_), WEFT_DEVICE_LOST);
+  EXPECT_EQ(std::string(error_.place).rfind("descriptor ", 0), 0u) << error_.place;
+  lose_device_at(1);  // nothing has been written
+  EXPECT_EQ(weft_session_save_fd(session, pipe[1], nullptr, &error_), WEFT_OK) << error_.sentence;
+  lose_device_at(0);
+  ::close(pipe[1]);
+  reader.join();
+  ::close(pipe[0]);
+  Ids more;
+  ASSERT_EQ(generate(session, 10, more), WEFT_OK);
+  EXPECT_EQ(more, Ids(want.begin() + 10, want.end()));
+}
+
 // Both lose the device, and both bring it back; once is enough.
 TEST_F(RecoverTest, SessionsOfSeveralThreads) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);

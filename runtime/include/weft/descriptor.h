@@ -32,8 +32,10 @@ WEFT_API weft_status weft_model_load_memory(const void* bytes, size_t length, co
                                             weft_model** model, weft_error* error);
 
 /* As weft_session_save, at the position of an open descriptor, which may be a pipe or a socket and stays
- * open. A regular file is cut off after it. If writing fails, what was written stays. The bytes are those of
- * weft_session_save: weft_session_restore reads a file that begins with them.
+ * open. A regular file is cut off after it. It is written part by part, in the memory of a layer's state: if it
+ * fails, the parts that were written stay, and weft_session_restore refuses them. The bytes are those of
+ * weft_session_save: weft_session_restore reads a file that begins with them. If the device is lost when a pipe or a
+ * socket has a part, the call fails with WEFT_DEVICE_LOST, whatever weft_model_set_recovery says.
  *
  * WEFT_INVALID_ARGUMENT also for a descriptor that is not open for writing; WEFT_IO also if nobody reads a pipe
  * (SIGPIPE is not raised). */
