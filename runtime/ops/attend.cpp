@@ -28,10 +28,15 @@ bool by_texels(const Plan& plan, const HeadShape& shape, const CacheFormat& cach
   return plan.texel_products && shape.head_dim <= 256 && shape.head_dim % std::max(of_keys, of_values) == 0;
 }
 
-// The same of attend.comp: the number that few threads' registers hold, plans say by the tokens of a block.
+// The most queries that a workgroup of attend.comp does at once. Plans say by the tokens of a block how many a thread's
+// registers hold, and there is shared memory for so many; for 8 RADV spills 90 registers on RDNA 3.
+uint32_t most_queries(const Plan& plan, const HeadShape& shape) {
+  return std::min(plan.block_tokens, shape.head_dim > 256 ? 2u : 4u);
+}
+
 uint32_t heads_of_group(const Plan& plan, const HeadShape& shape) {
   const uint32_t group = shape.heads / shape.kv_heads;
-  uint32_t heads = std::min({group, plan.block_tokens, shape.head_dim > 256 ? 2u : 4u});  // shared memory has room
+  uint32_t heads = std::min(group, most_queries(plan, shape));
   while (group % heads != 0) --heads;
   return heads;
 }
@@ -42,13 +47,11 @@ constexpr uint32_t kManyTokens = 16;
 bool has_many_tokens(const Plan& plan, uint32_t tokens) { return plan.tile_tokens > 0 && tokens > kManyTokens; }
 
 // Tokens of a prompt that a workgroup of attend.comp does at once, for each the same positions' keys and values.
-uint32_t tokens_of_group(const Device& device, const HeadShape& shape, const Attention& attention,
-                         const CacheView& cache, uint32_t tokens, uint32_t of_session) {
-  const Plan& plan = device.plan();
+uint32_t tokens_of_group(const Plan& plan, const HeadShape& shape, const Attention& attention, const CacheView& cache,
+                         uint32_t tokens, uint32_t of_session) {
   const bool masked = attention.mask == AttentionMask::causal && attention.window == 0 && !cache.tree;
-  if (!masked || !has_many_tokens(plan, tokens) || device.caps().max_shared < 32768) return 1;
-  const uint32_t most = std::min(plan.block_tokens, shape.head_dim > 128 ? 4u : 8u) / heads_of_group(plan, shape);
-  return std::gcd(std::bit_floor(std::max(most, 1u)), of_session);
+  if (!masked || !has_many_tokens(plan, tokens)) return 1;
+  return std::gcd(std::bit_floor(most_queries(plan, shape) / heads_of_group(plan, shape)), of_session);
 }
 
 // Workgroups for a token and some of its heads. most: spans grow where there would be more.
@@ -208,7 +211,7 @@ void attend(Recorder& recorder, const HeadShape& shape, const Attention& attenti
                                 attention.growth.rate,
                                 attention.growth.step};
   const uint32_t at_once =
-      texels || fused_rope ? 1 : tokens_of_group(recorder.device(), shape, attention, cache, tokens, of_session);
+      texels || fused_rope ? 1 : tokens_of_group(plan, shape, attention, cache, tokens, of_session);
   const Checked checked = {shape, attention, state, q, cache, y, fused_rope, tokens, at_once, parts, push};
   texels ? record_texels(recorder, checked) : record_lanes(recorder, checked);
 }
