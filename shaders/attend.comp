@@ -84,7 +84,7 @@ float dot_bytes(uvec4 bytes, uint h, uint k) {
          dot(signed_bytes(bytes.w), query[quad + 3]);
 }
 
-// Head h's query times eight dimensions of a key of FORMAT_Q4. note: of the block.
+// The queries times eight dimensions of a key of FORMAT_Q4. note: of the block.
 void add_eight(inout float scores[ROWS], uint word, vec2 note, uint quad) {
   const vec4 low = fours_of(word) * note.x + note.y, high = fours_of(word >> 4) * note.x + note.y;
   [[unroll]] for (uint h = 0; h < ROWS; ++h) scores[h] += dot(low, query[h * QUADS + quad]) + dot(high, query[h * QUADS + quad + 1]);

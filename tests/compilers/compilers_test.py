@@ -128,7 +128,7 @@ class Report(unittest.TestCase):
             self.assertIn("No longer selected: `old`", text)
             self.assertFalse(old.exists())
             self.assertTrue(alone.exists() and (folder / "2000-01-01-arm64.md").exists())
-            # Of the other chips only what is over a budget.
+            # The other chips have only their pipelines over a budget.
             text = report.write([(drivers.CHIPS["vega10"], result, rows)], "amd64", report.Budget(), folder).read_text()
             self.assertNotIn("## vega10", text)
             self.assertIn("- vega10: `hang`: the compiler crashed", text)
