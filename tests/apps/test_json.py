@@ -332,9 +332,9 @@ class Json(unittest.TestCase):
             self.assertEqual(process.returncode, 0)
             peaks.append(usage.ru_maxrss * 1024)
             sizes.append(path.stat().st_size)
-        # Some room for the longer tokenizer.
+        # Some room for the longer tokenizer, whose 40,000 tokens take 15 MB. A second copy of the file would be 44 MB.
         for load in (0, 1):
-            self.assertLess(peaks[2 + load] - peaks[load], 1.1 * (sizes[2] - sizes[0]) + (12 << 20), (load, peaks, sizes))
+            self.assertLess(peaks[2 + load] - peaks[load], 1.1 * (sizes[2] - sizes[0]) + (20 << 20), (load, peaks, sizes))
 
     def test_whether_a_model_fits(self):
         probe = weft_json("devices", "-m", plain(), "--ctx", 100)
