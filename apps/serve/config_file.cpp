@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kConfig = "--config";
 
-// The value of --config; empty: there is none.
+// The value of --config, or an empty text without one.
 std::string file_of(const std::vector<std::string>& words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i] == kConfig && i + 1 < words.size()) return words[i + 1];

@@ -267,7 +267,8 @@ std::vector<std::byte> read_to_end(int descriptor) {
 DescriptorWriter::DescriptorWriter(int descriptor) : descriptor_(descriptor) {
   struct stat info = {};
   if (::fstat(descriptor, &info) != 0) fail_at(descriptor, "cannot be looked at");
-  if (!S_ISREG(info.st_mode)) return;
+  const bool appends = (::fcntl(descriptor, F_GETFL) & O_APPEND) != 0;  // whatever the position is
+  if (!S_ISREG(info.st_mode) || appends) return;
   begin_ = ::lseek(descriptor, 0, SEEK_CUR);
   if (*begin_ < 0) fail_at(descriptor, "cannot read the position");
 }

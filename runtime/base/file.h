@@ -75,14 +75,14 @@ class DescriptorWriter {
  public:
   explicit DescriptorWriter(int descriptor);
   void write(std::span<const std::byte> bytes);
-  // Goes back to where it began. False: it cannot, for a reader may have taken a part.
+  // Goes back to where it began. False: it cannot, for a reader may have taken a part, or the file is only appended to.
   bool restart();
   // Cuts off what a regular file has after the parts.
   void end();
 
  private:
   int descriptor_;
-  std::optional<off_t> begin_;  // of a regular file
+  std::optional<off_t> begin_;  // of a regular file that can be written over
   bool begun_ = false;
 };
 
