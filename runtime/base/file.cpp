@@ -294,7 +294,10 @@ bool DescriptorWriter::restart() {
 void DescriptorWriter::end() {
   if (!begin_) return;
   const off_t end = ::lseek(descriptor_, 0, SEEK_CUR);
-  if (end < 0 || ::ftruncate(descriptor_, end) != 0) fail_at(descriptor_, "cannot cut off what the file has after it");
+  int result = end < 0 ? -1 : 0;
+  while (end >= 0 && (result = ::ftruncate(descriptor_, end)) != 0 && errno == EINTR) {
+  }
+  if (result != 0) fail_at(descriptor_, "cannot cut off what the file has after it");
 }
 
 bool MappedFile::is_private() const noexcept {
@@ -368,7 +371,7 @@ int create_beside(const std::filesystem::path& target, mode_t mode, std::string&
 // Gives a file that has no name the target's, if no file has that: a kill leaves the whole file or nothing.
 bool link_new(const std::filesystem::path& target, int fd) {
   const std::string own = "/proc/self/fd/" + std::to_string(fd);
-  return ::fsync(fd) == 0 && ::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, target.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  return ::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, target.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
 // Gives a file that has no name one beside the target: a link cannot replace a file, a rename can. "": it cannot be.
@@ -422,7 +425,16 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+// Once only: Linux tells of a failed write to the disk once, and a second fsync of the file would succeed.
+void AtomicFile::sync() {
+  int result = 0;
+  while ((result = ::fsync(fd_)) != 0 && errno == EINTR) {
+  }
+  if (result != 0) fail("cannot sync the file");
+}
+
 void AtomicFile::commit() {
+  if (!target_.empty()) sync();
   if (!target_.empty() && temporary_.empty() && link_new(target_, fd_)) {
     ::close(std::exchange(fd_, -1));
     return;
@@ -440,11 +452,10 @@ void AtomicFile::commit() {
       read_at(nameless.fd, done, part, path_);
       write(part);
     }
+    sync();
   }
-  if (!target_.empty()) {
-    if (::fsync(fd_) != 0) fail("cannot sync the file");
-    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot rename the finished file into place");
-  }
+  if (!target_.empty() && ::rename(temporary_.c_str(), target_.c_str()) != 0)
+    fail("cannot rename the finished file into place");
   ::close(std::exchange(fd_, -1));
 }
 

@@ -106,6 +106,7 @@ class AtomicFile {
 
  private:
   [[noreturn]] void fail(const char* doing) const;
+  void sync();
   std::filesystem::path path_, target_;  // as given, and where links lead; no target_: a device, which is written to
   std::string temporary_;                // the name beside target_; empty: it has none yet
   int fd_ = -1;                          // -1 too when committed

@@ -355,8 +355,8 @@ weft_status weft_session_restore(weft_session* session, const char* path, char**
 weft_status weft_session_restore_fd(weft_session* session, int descriptor, char** note, weft_error* error) {
   return guard(error, [&] {
     require(session, "session", "it is NULL");
+    const std::vector<std::byte> bytes = read_to_end(descriptor);  // may take as long as its sender likes
     const InUse use(session);
-    const std::vector<std::byte> bytes = read_to_end(descriptor);
     restore_session(*session, note, [&] { return session->session.restore(bytes, descriptor_name(descriptor)); });
   });
 }

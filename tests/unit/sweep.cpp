@@ -508,5 +508,22 @@ TEST_F(SweepTest, FilesFail) {
   sweep_all(file_fault("a part", FileFault::part, {}, 397), unnoticed);
 }
 
+// Linux tells of a failed write to the disk once: the next fsync succeeds, and the file has holes.
+TEST_F(SweepTest, AFailedSyncIsAnError) {
+  Application one(folder_, {});
+  for (const auto step : {&Application::load, &Application::create, &Application::answer, &Application::save})
+    ASSERT_EQ((one.*step)(), WEFT_OK) << one.error.sentence;
+  std::string function;
+  weft_status status = WEFT_OK;
+  for (size_t n = 1; function != "fsync"; ++n) {
+    const FailFile failing(FileFault::no_space, n);
+    status = one.save();
+    ASSERT_TRUE(failing.failed()) << "save() syncs nothing";
+    function = failing.function();
+  }
+  EXPECT_EQ(status, WEFT_IO);
+  EXPECT_EQ(one.restore(), WEFT_OK) << one.error.sentence;  // the file of before
+}
+
 }  // namespace
 }  // namespace weft::test
