@@ -1,8 +1,8 @@
 // Gives sessions to requests, and decides when a request that has one joins the batch.
 //
-// Sessions are given by the priorities of keys, then in order of arrival. In the batch the library takes turns: a
-// prompt of which the least is left comes first, which makes the mean wait shortest and needs no name of a client
-// (behind a proxy, or with one key, all are the same one); what it has let pass makes an older one come first at last.
+// Sessions are given by the priorities of keys, then in order of arrival. In the batch the prompt comes first of which
+// the least is left, which makes the mean wait short; after one has overtaken the oldest prompt, a pass is that one's,
+// so that it is not kept waiting. It needs no name of a client: behind a proxy, or with one key, all are the same one.
 #include "job_state.h"
 
 namespace weft::serve {

@@ -17,7 +17,7 @@ void ContinuousBatch::add(const BatchEntry& entry) {
   if (std::ranges::any_of(entries_, [&](const Member& member) { return &member.entry.session == &session; }))
     refuse(Code::invalid_argument, "the session is there already");
   if (model_.config.layer_kind.sees_source) refuse(Code::unsupported, "the session is of an encoder-decoder");
-  entries_.emplace_back(entry, clock_);
+  entries_.emplace_back(entry);
 }
 
 void ContinuousBatch::set_token_share(double share) {
@@ -135,24 +135,34 @@ void ContinuousBatch::compute_alone() {
     if (member.writes() && is_alone(member)) attempt(member.failure, [&] { member.generation.compute_tokens(); });
 }
 
+// The prompts that are not complete, in order of arrival.
+std::vector<ContinuousBatch::Member*> ContinuousBatch::prompts() {
+  std::vector<Member*> waiting;
+  for (Member& member : entries_)
+    if (!member.prompted && !member.failure) waiting.push_back(&member);
+  return waiting;
+}
+
 // The prompt whose turn it is; nullptr: none waits.
 ContinuousBatch::Member* ContinuousBatch::next_prompt() {
-  Member* best = nullptr;
-  for (Member& member : entries_)
-    if (!member.prompted && !member.failure && (!best || member.rank() < best->rank())) best = &member;
-  return best;
+  const std::vector<Member*> waiting = prompts();
+  if (waiting.empty()) return nullptr;
+  if (oldest_is_next_) return waiting.front();
+  return *std::ranges::min_element(waiting, {}, [](const Member* one) { return one->generation.prompt_tokens_left(); });
 }
 
 // As many passes as one may have tokens.
 void ContinuousBatch::compute_prompts() {
   size_t left = model_.device->plan().chunk_tokens;
+  bool overtakes = false;
   while (Member* const member = next_prompt()) {
     const size_t tokens = member->generation.prompt_pass_tokens();
-    if (tokens > left) return;
+    if (tokens > left) break;
     left -= tokens;
-    clock_ += tokens;
+    overtakes = overtakes || member != prompts().front();
     attempt(member->failure, [&] { member->prompted = member->generation.compute_prompt_pass(); });
   }
+  oldest_is_next_ = overtakes;
 }
 
 }  // namespace weft

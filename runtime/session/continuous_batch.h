@@ -36,33 +36,30 @@ class ContinuousBatch {
     std::exception_ptr failure;  // why
   };
   // Computes passes of the prompts that are not complete, as long as they have no more tokens together than one pass
-  // may have, unless tokens have had less time than their share. Short prompts come first, but one waits for no more
-  // than kPatience times its tokens of prompts that came later. Then computes a token of each session whose prompt is
-  // complete; a session with a grammar has passes of its own. A session gets several tokens at once if guesses
-  // are right, and when a session joins or leaves, because passes run ahead; not while prompts wait. A failure of one
-  // session ends that session only; if a shared pass fails, step() throws, and the batch is empty.
+  // may have, unless tokens have had less time than their share. The prompt comes first of which the least is left;
+  // after one has overtaken the oldest, that is next: short ones hardly wait, and the oldest gets half of the prompts'
+  // passes, however many come. Then computes a token of each session whose prompt is complete; a session with a grammar
+  // has passes of its own. A session gets several tokens at once if guesses are right, and when a session joins or
+  // leaves, because passes run ahead; not while prompts wait. A failure of one session ends that session only; if a
+  // shared pass fails, step() throws, and the batch is empty.
   std::vector<Ended> step();
 
  private:
   struct Member {
-    Member(const BatchEntry& added, uint64_t clock)
-        : entry(added),
-          generation(entry.session, entry.max_tokens, entry.ignore_stop_tokens, entry.on_token),
-          arrived(clock) {}
+    explicit Member(const BatchEntry& added)
+        : entry(added), generation(entry.session, entry.max_tokens, entry.ignore_stop_tokens, entry.on_token) {}
     BatchEntry entry;
     Session::Generation generation;
-    const uint64_t arrived;  // on the clock of prompts
-    bool prompted = false;   // nothing is left of its prompt
+    bool prompted = false;  // nothing is left of its prompt
     std::exception_ptr failure;
     bool ended() const { return failure || generation.stopped(); }
     bool writes() const { return prompted && !ended(); }
-    // The prompt with the lowest rank is the next. Short ones are low; the clock makes later ones higher and higher.
-    uint64_t rank() const { return arrived + kPatience * generation.prompt_tokens_left(); }
   };
   std::vector<Session::Generation*> sharing();
   bool is_alone(const Member& member) const;
   bool waiting() const;
   bool prompts_are_next();
+  std::vector<Member*> prompts();
   Member* next_prompt();
   void end_cancelled_prompts();
   void receive(Session::Generation& generation, double sharing);
@@ -71,15 +68,13 @@ class ContinuousBatch {
   void compute_alone();
   void compute_prompts();
 
-  static constexpr uint64_t kPatience = 4;
-
   const Model& model_;
   double token_share_ = 0;
   using Seconds = std::chrono::duration<double>;
   static constexpr Seconds kMostOwed{1};
-  Seconds owed_{};             // time that tokens get before the next prompt
-  uint64_t clock_ = 0;         // tokens of prompts that were computed
-  std::list<Member> entries_;  // in order of arrival; their addresses stay
+  Seconds owed_{};               // time that tokens get before the next prompt
+  bool oldest_is_next_ = false;  // of the prompts; else that of which the least is left
+  std::list<Member> entries_;    // in order of arrival; their addresses stay
   BatchCosts costs_;
   std::optional<SharedPasses> shared_;  // after the entries: its passes end before they go
 };

@@ -74,11 +74,12 @@ typedef struct weft_batch_end {
 WEFT_API weft_status weft_batch_set_token_share(weft_batch* batch, double share, weft_error* error);
 
 /* Computes a part of the prompts that are not complete: at most the plan's chunk_tokens tokens, so that long prompts
- * delay the others' tokens by no more than that. The prompt of which the least is left comes first, but none waits for
- * more than four times its own tokens of prompts that joined later. Then computes the next token of each session whose
- * prompt is complete, with a callback for each token. One pass computes the tokens of all sessions without a grammar,
- * as weft_generate_batch says; each session with a grammar has a pass of its own. A step may bring several tokens of a
- * session: where guesses are checked (speculate.h), and when a session joins or leaves.
+ * delay the others' tokens by no more than that. The prompt comes first of which the least is left; after one has
+ * overtaken the oldest, that is next: short prompts hardly wait, and the oldest gets half of the passes. Then computes
+ * the next token of each session whose prompt is complete, with a callback for each token. One pass computes the tokens
+ * of all sessions without a grammar, as weft_generate_batch says; each session with a grammar has a pass of its own. A
+ * step may bring several tokens of a session: where guesses are checked (speculate.h), and when a session joins or
+ * leaves.
  *
  * The sessions that have ended leave the batch: `ended` gets one entry for each, and *count is their number. ended has
  * room for WEFT_MAX_BATCH entries. Does nothing if the batch is empty.
