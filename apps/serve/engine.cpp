@@ -150,6 +150,7 @@ void Engine::finish(State& state, std::optional<weft_stop> stop, const weft_erro
   if (!stop) slot.session->reset();
   slot.ids = slot.session->ids();
   slot.used = ++clock_;
+  slot.session->clear_cancel();  // that came too late would end the next request
   slot.busy = false;
   state.figures.decode_tokens_per_second =
       cli::rates(state.before, slot.session->stats(), state.figures.tokens).decode_tokens_per_s;

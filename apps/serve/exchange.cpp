@@ -164,10 +164,27 @@ void Exchange::await() {
 
 bool Exchange::ended() const { return jobs_.empty(); }
 
+// True if the choice has begun. Its session may be given a grammar now, which takes a while: the other choices, which
+// have to wait for this thread, let requests after them begin.
+bool Exchange::begin(Choice& choice) {
+  if (choice.begun) return true;
+  std::vector<Job*> others;
+  std::ranges::copy_if(jobs_, std::back_inserter(others), [&](const Job* job) { return job != &choice.job; });
+  Job::set_away(others, true);
+  try {
+    choice.begun = choice.job.begin();
+  } catch (...) {
+    Job::set_away(others, false);
+    throw;
+  }
+  Job::set_away(others, false);
+  return choice.begun;
+}
+
 // The new parts of a choice that has not ended.
 std::vector<Exchange::Part> Exchange::next(Choice& choice) {
   std::vector<Part> parts;
-  if (choice.stop || !(choice.begun || (choice.begun = choice.job.begin()))) return parts;
+  if (choice.stop || !begin(choice)) return parts;
   Job::News news = choice.job.next();
   choice.figures = news.figures;
   std::ranges::move(news.tokens, std::back_inserter(choice.tokens));
@@ -224,7 +241,7 @@ void Exchange::await_begin(std::chrono::seconds wait) {
   Choice& first = choices_.front();
   for (const auto until = Clock::now() + wait; !first.begun && Clock::now() < until;) {
     await();
-    first.begun = first.job.begin();
+    begin(first);
   }
 }
 

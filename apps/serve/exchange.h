@@ -83,6 +83,7 @@ class Exchange {
     std::vector<TokenLogprobs> tokens;  // that it came with
   };
   void await();
+  bool begin(Choice& choice);
   std::vector<Part> next(Choice& choice);
   bool ended() const;
   Figures figures() const;

@@ -101,7 +101,7 @@ void KeyUse::begin() {
   if (key_.concurrent > 0 && running_ >= key_.concurrent)
     throw limited(cli::format("%u requests at the same time", key_.concurrent), 1);
   const double requests = requests_.wait(key_.requests, now), tokens = tokens_.wait(key_.tokens, now);
-  if (requests > 0) throw limited(cli::format("%u requests a minute", key_.requests), requests);
+  if (requests > 0) throw limited(cli::format("%u requests a minute", key_.requests), std::max(requests, tokens));
   if (tokens > 0) throw limited(cli::format("%u tokens a minute", key_.tokens), tokens);
   requests_.use(1);
   ++running_;

@@ -30,6 +30,8 @@ void Line::recover(api::Model& model) {
   try {
     model.recover();
   } catch (const api::Failure& failure) {
+    // What a client that has left ended is done for the next one.
+    if (failure.status() == WEFT_CANCELLED) throw;
     const std::lock_guard lock(mutex_);
     broken_ = failure.what();
     throw;

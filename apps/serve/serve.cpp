@@ -108,12 +108,14 @@ std::string at(const std::string& host, int port) {
 
 // Checks the access and listens. Returns the place as people write it.
 std::string listen(const ServeArgs& args, weft::serve::HttpServer& server) {
+  // The port of --admin-port is always one of the host.
+  const bool loopback = args.host == "127.0.0.1" || args.host == "::1" || args.host == "localhost";
+  const bool local_admin = !args.admin_port || loopback;
   if (const int socket = weft::serve::inherited_socket(); socket >= 0) {
-    check_access(args, server.adopt(socket));
+    check_access(args, server.adopt(socket) && local_admin);
     return "the socket of LISTEN_FDS";
   }
-  check_access(args,
-               !args.unix_path.empty() || args.host == "127.0.0.1" || args.host == "::1" || args.host == "localhost");
+  check_access(args, (!args.unix_path.empty() || loopback) && local_admin);
   if (!args.unix_path.empty()) {
     server.bind_unix(args.unix_path);
     return "unix:" + args.unix_path;

@@ -52,7 +52,7 @@ class ServeHaproxy(unittest.TestCase):
     def load(self, port, until, counts):
         def client(number):
             asked = 0
-            while time.monotonic() < until:
+            while time.monotonic() < until or counts["whole"] <= 20:  # on a slow machine it takes longer
                 asked += 1
                 counts[self.ask(port, number, asked)] += 1
         threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]

@@ -116,7 +116,7 @@ class ServeOperator(unittest.TestCase):
 
     def test_limits_of_a_key(self):
         keys = FOLDER / "keys"
-        keys.write_text("alice one requests=30\nbob two tokens=100\ncarol three concurrent=1\ndan four\n")
+        keys.write_text("alice one requests=30\nbob two tokens=100\ncarol three concurrent=1\ndan four\neve five requests=1 tokens=60\n")
         with Server("--sessions", 2, "--api-keys", keys) as server:
             ask = lambda key, path="/tokenize", **body: server.request("POST", path, body or {"content": "a"}, {"X-Api-Key": key})
             # A minute's requests at once; then one each two seconds, as the answer says.
@@ -137,6 +137,11 @@ class ServeOperator(unittest.TestCase):
             self.assertEqual((status, answer["error"]["type"], answer["error"]["code"]), (429, "rate_limit_error", "rate_limited"))
             wait = (200 + 1 - 100) * 60 / 100
             self.assertIn(int(headers["Retry-After"]), range(int(wait - (time.monotonic() - begin)), int(wait) + 2))
+            # Two limits: the longer wait.
+            self.assertEqual(ask("five", "/v1/completions", prompt=[5] * 195, max_tokens=5, regex="[a-z]{40}")[0], 200)
+            status, headers, answer = ask("five")
+            self.assertIn("1 requests a minute", answer["error"]["message"])
+            self.assertIn(int(headers["Retry-After"]), range(130, 143))
             stream = Stream(server, "/v1/completions", {"Authorization": "Bearer three"}, **LONG)
             next(stream.events())
             self.assertEqual(ask("three")[0], 429)
@@ -147,6 +152,8 @@ class ServeOperator(unittest.TestCase):
                     break
                 time.sleep(0.05)
             self.assertEqual(ask("three")[0], 200)
+            self.assertEqual(ask("four", "/v1/messages/count_tokens", model="m", messages=user("a"))[0], 200)
+            self.assertIn('outcome="cancelled"} 1\n', server.request("GET", "/metrics", headers={"X-Api-Key": "four"})[2])  # the stream's alone
             self.assertIn('outcome="limited"} 1\n', server.request("GET", "/metrics", headers={"X-Api-Key": "four"})[2])
             # SIGHUP: other keys; what was used stays; a wrong file changes nothing.
             for text, states in (("alice new\nbob 2 tokens=100\n", {"new": 200, "2": 429, "one": 401, "four": 401}), ("alice\n", {"new": 200, "2": 429}), ("dan five\n", {"five": 200, "new": 401})):
@@ -199,10 +206,27 @@ class ServeOperator(unittest.TestCase):
                 hosts = {host: server.request("GET", "/livez", headers={"Host": host})[0] for host in ("a.example", "b.example", "c.example")}
                 self.assertEqual(hosts, dict(zip(hosts, (403, 403, 200) if len(options) == 3 else (200, 200, 403))))
         for text, words in (("sesions = 3", "there is no option sesions"), ("no-key = 3", "true or false"), ("[serve]\nsessions = 3", "section"), ("sessions = 0", "--sessions"),
-                            ('config = "a"', "there is no option config"), ("sessions = many", "--sessions")):
+                            ('config = "a"', "there is no option config"), ("sessions = 1.5", "--sessions"), ("sessions = many", "serve.toml, line 1: 'many' is no value"),
+                            ("no-key = true\n\nno-key = true", "serve.toml, line 3: it has no-key twice"), ("host = [1, 2]", "line 1: host has one value"),
+                            ('host = "a', "no end on its line"), ("host = [", "is no value"), ("a.port = 1", "there must be ="), ("port 1", "there must be ="), ("port = 1 2", "more after"),
+                            ('host = """a"""', "several lines"), (r'host = "\x"', "there may be"), ("port =", "is no value")):
             config.write_text(text + "\n")
             self.assertIn(words, weft("serve", "--config", config, expect=2)[1])
-        self.assertIn("cannot be read", weft("serve", "--config", FOLDER / "no-such-file", expect=2)[1])
+        for file in (FOLDER / "no-such-file", FOLDER):
+            self.assertIn("cannot be read", weft("serve", "--config", file, expect=2)[1])
+
+    def test_texts_in_a_file_of_options(self):
+        config, log = FOLDER / "serve.toml", FOLDER / "a # log"
+        config.write_text(f'cors = ""  # none\napi-key = "secret#1" # ours\nallow-host = [ # two\n  "a.example",\n  \'b.example\', # the second\n]\nlog = "{log}"\nsessions = 2')
+        with Server("--config", config) as server:
+            for key, status in (("secret#1", 200), ("secret", 401), ('"secret', 401)):
+                self.assertEqual(server.request("GET", "/metrics", headers={"X-Api-Key": key, "Host": "b.example"})[0], status)
+            self.assertIn("weft_sessions_limit 2\n", server.request("GET", "/metrics", headers={"X-Api-Key": "secret#1"})[2])
+        self.assertTrue(log.exists())
+
+    def test_the_port_for_metrics_needs_a_key_where_others_reach_it(self):
+        for options in (("--unix", FOLDER / "socket"), ()):
+            self.assertIn("requires --api-key", weft("serve", *options, "--host", "0.0.0.0", "--admin-port", 0, expect=2)[1])
 
     def test_hosts_and_traces(self):
         log, trace = FOLDER / "traces", "0af7651916cd43dd8448eb211c80319c"
