@@ -1,27 +1,34 @@
 // weft-compilers: compiles every pipeline that Weft's plan for a device selects, and prints the driver's statistics.
 // Nothing is run, so the device may be a pretended one (drivers.py).
 //
-//   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... [--only LABEL]... FOLDER...
+//   weft-compilers [--set CHOICE=VALUE]... [--list] [--skip LABEL]... [--only LABEL]... [--known FILE] FOLDER...
 //   weft-compilers [--set CHOICE=VALUE]... --dispatches CONTEXT --caps JSON --format FORMAT FOLDER
 //
 // Each folder is a model (models.py), loaded with matrices of every format; where the device can round inputs to 8
 // bits, with that too. Prints JSON, an object a line: the device with its plan; the dispatches and barriers of each
-// model; then for each pipeline its label before it is compiled, and the result. With --dispatches: the device with the
+// model; the fingerprint of each pipeline's code; then for each pipeline its label before it is compiled, and the
+// result. FILE has fingerprints, one a line, of pipelines that are not compiled. With --dispatches: the device with the
 // plan of the described one, and the dispatches of a token (dispatches.h).
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
+#include <sstream>
 
 #include "base/error.h"
 #include "dispatches.h"
 #include "gpu/device.h"
 #include "gpu/plan_fields.h"
+#include "gpu/specialise.h"
+#include "model/fingerprint.h"
 #include "survey.h"
 
 namespace {
@@ -51,11 +58,25 @@ Json describe(const weft::Device& device) {
           {"plan", plan}};
 }
 
+// Fingerprint of all that a driver's compiler is given of a pipeline.
+std::string fingerprint_of(const weft::KernelSpec& spec) {
+  const std::vector<uint32_t> code = weft::specialise(weft::unpack_spirv(spec.shader.code), spec.constants);
+  const uint32_t more[] = {spec.shader.bindings, spec.shader.push_bytes, spec.shader.texel, spec.shader.full_subgroups};
+  weft::Fingerprint sum;
+  sum.add(std::as_bytes(std::span(code)));
+  sum.add(std::as_bytes(std::span(spec.constants)));
+  sum.add(std::as_bytes(std::span(more)));
+  std::ostringstream text;
+  text << std::hex << sum.value();
+  return text.str();
+}
+
 // Compiles one pipeline after the other, so that the processor's time of each is known.
 void compile_all(weft::Device& device, const Survey& survey, const std::set<std::string>& skipped,
-                 const std::set<std::string>& only) {
+                 const std::set<std::string>& only, const std::set<std::string>& known) {
   for (const auto& [label, spec] : survey.pipelines()) {
     if (skipped.contains(label) || (!only.empty() && !only.contains(label))) continue;
+    if (!known.empty() && known.contains(fingerprint_of(spec))) continue;
     print({{"compiling", label}});
     const std::clock_t start = std::clock();
     Json line = {{"compiled", label}};
@@ -113,11 +134,13 @@ int main(int argc, char** argv) {
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> skip, only, settings;
   std::string caps = "{}", format_name = "q8";
+  std::filesystem::path known_file;
   uint32_t context = 0;
   bool list = false;
   app.add_option("folders", folders, "Models")->required();
   app.add_option("--skip", skip, "A pipeline that is not compiled")->allow_extra_args(false);
   app.add_option("--only", only, "The pipelines that are compiled, rather than all")->allow_extra_args(false);
+  app.add_option("--known", known_file, "Fingerprints of pipelines that are not compiled, one a line");
   app.add_option("--set", settings, "Another value than the plan's: tile_tokens=16")->allow_extra_args(false);
   app.add_flag("--list", list, "Compile nothing");
   app.add_option("--dispatches", context, "Print the dispatches of a token in a session of so many tokens");
@@ -145,10 +168,12 @@ int main(int argc, char** argv) {
     };
     add(device, true);
     if (rounding_pays(device.caps())) add(**new std::shared_ptr<weft::Device>(open(settings, true, false)), false);
-    Json labels = Json::array();
-    for (const auto& [label, spec] : survey.pipelines()) labels.push_back(label);
-    print({{"pipelines", labels}});
-    if (!list) compile_all(device, survey, {skip.begin(), skip.end()}, {only.begin(), only.end()});
+    Json fingerprints = Json::object();
+    for (const auto& [label, spec] : survey.pipelines()) fingerprints[label] = fingerprint_of(spec);
+    print({{"pipelines", fingerprints}});
+    std::ifstream file(known_file);
+    const std::set<std::string> known{std::istream_iterator<std::string>(file), {}};
+    if (!list) compile_all(device, survey, {skip.begin(), skip.end()}, {only.begin(), only.end()}, known);
     std::_Exit(0);  // what is left of the driver is not asked to end
   } catch (const std::exception& error) {
     std::cerr << "weft-compilers: " << error.what() << '\n';

@@ -3,7 +3,8 @@
 
 report.py BIN_DIR [--arm64] [--check] [CHIP ...]
 
-Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. Writes results/YYYY-MM-DD-ARCHITECTURE[-CHIP...].md
+Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. What they said of a pipeline is kept beside the
+drivers, by the fingerprint of its code, and not asked again. Writes results/YYYY-MM-DD-ARCHITECTURE[-CHIP...].md
 with a line for each chip, and for one chip of each driver all pipelines and what has changed since the last such file. Exits with 1 if a pipeline is over a budget. --check only
 prints what is; CI does so for a few chips. --arm64: the chips whose drivers exist for arm64 only, on an emulator: half an hour or more.
 `./run compilers --peer [CHIP ...]` sets llama.cpp's kernels beside ours: peer.py.
@@ -11,8 +12,10 @@ Exits with 77 if the drivers cannot be had. Standard library only.
 """
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import datetime
+import hashlib
 import json
 import os
 import pathlib
@@ -87,27 +90,62 @@ def run_once(command, environment, limit, result):
     return current
 
 
+class Known:
+    """Results of a chip's compiler by the fingerprints of the pipelines' code, in a file for this version of the driver and its libraries, of the chip, and
+    of the sources that say which features a device has and how a pipeline is made."""
+
+    def __init__(self, chip, root, folder):
+        parts = [(root.folder / "packages").read_bytes(), repr(chip).encode(), *((SOURCE / "runtime/gpu" / name).read_bytes() for name in ("device.cpp", "kernel.cpp"))]
+        version = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+        self.file, self.results = folder / "known" / f"{chip.name}-{version}.json", {}
+        with contextlib.suppress(OSError, ValueError):
+            self.results = json.loads(self.file.read_text())
+
+    def write_fingerprints(self, path):
+        path.write_text("".join(f"{one}\n" for one in self.results))
+
+    def take(self, result, seconds):
+        """Adds what is known to the result, and keeps what the compiler has said now of pipelines that took it no longer than so."""
+        for label, fingerprint in result["labels"].items():
+            if label not in result["pipelines"] and fingerprint in self.results:
+                result["pipelines"][label] = self.results[fingerprint]
+        kept = {result["labels"][label]: said for label, said in result["pipelines"].items()
+                if "statistics" in said and said["cpu_seconds"] <= seconds and label in result["labels"]}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=self.file.parent, delete=False) as new:
+            json.dump(kept, new)
+        os.replace(new.name, self.file)
+
+
 def environment_of(chip, root):
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("WEFT_", "VK_"))}
     return {**kept, "MESA_SHADER_CACHE_DISABLE": "true", "WEFT_CACHE_DIR": "", "VK_DRIVER_FILES": str(root.driver(chip.driver)),
             "VK_LOADER_LAYERS_DISABLE": "~implicit~", **chip.environment}
 
 
-def compile_for(chip, program, root, folders, limit):
-    """All results of a chip's compiler: {device, models, pipelines: {label: {statistics, cpu_seconds} or {refused}}}."""
+def compile_for(chip, program, root, folders, budget, known):
+    """All results of a chip's compiler: {device, models, labels: {label: fingerprint}, pipelines: {label: {statistics, cpu_seconds} or {refused}}}."""
     environment = environment_of(chip, root)
-    result = {"models": {}, "pipelines": {}, "labels": set()}
+    result = {"models": {}, "pipelines": {}, "labels": {}}
+    with tempfile.TemporaryDirectory() as work:
+        fingerprints = pathlib.Path(work) / "known"
+        known.write_fingerprints(fingerprints)
+        compile_unknown(chip, [*root.command(program, chip.shim), f"--known={fingerprints}"], environment, folders, budget.limit, result)
+    known.take(result, budget.seconds)
+    missing = set(result["labels"]) ^ set(result["pipelines"])
+    assert result["labels"] and not missing, f"{chip.name}: {missing}"
+    return result
+
+
+def compile_unknown(chip, command, environment, folders, limit, result):
     # A process for two models each: drm-shim crashes in one that has loaded many of them in all formats.
     for first in range(0, max(len(folders), 1), 2):
         lost = ""
         while lost is not None:
             skip = [f"--skip={label}" for label in result["pipelines"]]
-            lost = run_once([*root.command(program, chip.shim), *skip, *folders[first:first + 2]], environment, limit, result)
+            lost = run_once([*command, *skip, *folders[first:first + 2]], environment, limit, result)
             if lost:
                 result["pipelines"][lost] = {"refused": f"the compiler crashed, or was stopped after {limit} s", "cpu_seconds": 0}
-    missing = result["labels"] ^ set(result["pipelines"])
-    assert result["labels"] and not missing, f"{chip.name}: {missing}"
-    return result
 
 
 def rows_of(result):
@@ -268,7 +306,7 @@ def main():
 
         def one(name):
             chip = drivers.CHIPS[name]
-            result = compile_for(chip, program, root[name], folders, budget.limit)
+            result = compile_for(chip, program, root[name], folders, budget, Known(chip, root[name], roots.cache()))
             rows = rows_of(result)
             bad = {label: why for label, row in rows.items() if (why := over(row, budget))} | over_commands(result)
             if result["device"]["plan"].get("matrix_side") and not any(label.startswith("matmul matrix") for label in rows):

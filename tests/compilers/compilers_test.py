@@ -20,15 +20,17 @@ import root as roots
 
 RECORDED = json.loads((HERE / "recorded.json").read_text())
 
-# Stands for weft-compilers: of its three pipelines one never ends and one ends the program.
+# Stands for weft-compilers: of its three pipelines one never ends and one ends the program. The good one's code has the fingerprint f1.
 FAKE = """#!/bin/sh
 skipped="$*"
 said() { printf '%s\\n' "$1"; }
 said '{"device": {"name": "D", "driver": "radv", "driver_info": "Mesa 1", "plan": {"split": 4}}}'
 said '{"model": "smollm2-135m", "format": "q8", "layers": 30, "token": {"first_layer": {"dispatches": 14, "barriers": 13}, "layer": {"dispatches": 10, "barriers": 9}, "rest": {"dispatches": 4, "barriers": 5}}}'
-said '{"pipelines": ["hang", "good", "crash"]}'
+said '{"pipelines": {"hang": "f0", "good": "f1", "crash": "f2"}}'
+known="$(cat "$(printf '%s' "$1" | sed 's/--known=//')")"
 for label in hang good crash; do
   case "$skipped" in *--skip=$label*) continue ;; esac
+  case "$label $known" in "good "*f1*) continue ;; esac
   said "{\\"compiling\\": \\"$label\\"}"
   [ $label = hang ] && exec sleep 60
   [ $label = crash ] && kill -9 $$
@@ -89,21 +91,52 @@ class Report(unittest.TestCase):
         self.assertEqual(report.over_commands({"models": {("smollm2-135m", "q8"): count}}),
                          {"smollm2-135m q8": "155 dispatches and 184 barriers a token"})
 
-    def compiled(self, limit):
+    def root(self, folder):
+        root = mock.Mock(spec=roots.Root, folder=folder)
+        root.command.side_effect = lambda program, shim: [str(program)]
+        root.driver.return_value = "none"
+        (folder / "packages").write_text("mesa_1.deb")
+        return root
+
+    def compiled(self, limit, folder=None, fake=FAKE):
         with tempfile.TemporaryDirectory() as work:
-            fake = pathlib.Path(work) / "fake"
-            fake.write_text(FAKE)
-            fake.chmod(0o755)
-            root = mock.Mock(spec=roots.Root)
-            root.command.side_effect = lambda program, shim: [str(program)]
-            root.driver.return_value = "none"
-            return report.compile_for(drivers.CHIPS["navi21"], fake, root, [], limit)
+            program = pathlib.Path(work) / "fake"
+            program.write_text(fake)
+            program.chmod(0o755)
+            folder = folder or pathlib.Path(work)
+            chip, root = drivers.CHIPS["navi21"], self.root(folder)
+            return report.compile_for(chip, program, root, [], report.Budget(limit=limit), report.Known(chip, root, folder))
 
     def test_a_pipeline_that_does_not_end_or_crashes(self):
         rows = report.rows_of(self.compiled(1))
         self.assertEqual(rows["good"], {"instructions": 7, "registers": 8, "spills": 0, "ms": 500})
         for label in ("hang", "crash"):
             self.assertIn("stopped after 1 s", report.over(rows[label], report.Budget()))
+
+    def test_a_compiler_is_asked_once(self):
+        with tempfile.TemporaryDirectory() as work:
+            folder = pathlib.Path(work)
+            first = self.compiled(1, folder)
+            now = FAKE.replace(": 7,", ": 9,")
+            self.assertNotEqual(now, FAKE)
+            second = self.compiled(1, folder, now)
+            self.assertEqual(report.rows_of(second), report.rows_of(first))  # what failed was asked again
+            self.assertEqual(second["pipelines"]["good"]["statistics"]["Instructions"], 7)
+            changed = self.compiled(1, folder, now.replace("f1", "f3"))
+            self.assertEqual(changed["pipelines"]["good"]["statistics"]["Instructions"], 9)
+            self.assertEqual(self.compiled(1, folder, now)["pipelines"]["good"]["statistics"]["Instructions"], 9)  # f1 is forgotten
+            kept = next(folder.glob("known/*"))
+            kept.write_text("{")
+            self.assertEqual(self.compiled(1, folder)["pipelines"]["good"]["statistics"]["Instructions"], 7)
+            root = self.root(folder)
+            self.assertIn("f1", report.Known(drivers.CHIPS["navi21"], root, folder).results)
+            (folder / "packages").write_text("mesa_2.deb")
+            self.assertEqual(report.Known(drivers.CHIPS["navi21"], root, folder).results, {})
+            slow = self.compiled(1, folder, FAKE.replace(": 0.5", ": 11"))  # may have been the machine's fault
+            self.assertEqual(slow["pipelines"]["good"]["cpu_seconds"], 0.5)
+            kept.unlink()
+            self.compiled(1, folder, FAKE.replace(": 0.5", ": 11"))
+            self.assertEqual(json.loads(kept.read_text()), {})
 
     def test_files(self):
         result = self.compiled(1)
