@@ -12,8 +12,9 @@ namespace weft::test {
 
 constexpr uint32_t kFuzzContext = 24;  // tokens
 
-inline std::filesystem::path make_device_model() {
-  const std::filesystem::path path = scratch_folder() / "device.gguf";
+// hybrid: a layer with a Gated DeltaNet's state, then one that attends.
+inline std::filesystem::path make_device_model(bool hybrid = false) {
+  const std::filesystem::path path = scratch_folder() / (hybrid ? "hybrid.gguf" : "device.gguf");
   LlamaShape shape;
   shape.width = 32;
   shape.layers = 1;
@@ -21,6 +22,16 @@ inline std::filesystem::path make_device_model() {
   shape.ffn = 32;
   shape.vocab = 300;
   shape.context = 64;
+  if (hybrid) {
+    shape.layers = 2;
+    shape.linear = {.architecture = "qwen35",
+                    .key_heads = 1,
+                    .heads = 1,
+                    .key_dim = 16,
+                    .value_dim = 16,
+                    .attend_every = 2,
+                    .first_attends = 1};
+  }
   make_gguf(path, shape,
             {.type = DType::q8_0, .chat_template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"});
   return path;

@@ -1,4 +1,5 @@
-// Saved sessions. Input: the parts from which session_seal.h makes a file, or a whole file.
+// Saved sessions, for a model that attends and for one whose first layer has a state. Input: the parts from which
+// session_seal.h makes a file, or a whole file.
 #include "device_model.h"
 #include "fuzz_support.h"
 #include "session_seal.h"
@@ -36,7 +37,7 @@ weft_status restore(weft_session* session, const std::string& bytes) {
 }
 
 struct Target {
-  Target() : model(weft::test::load_device_model(weft::test::make_device_model())) {
+  explicit Target(bool hybrid) : model(weft::test::load_device_model(weft::test::make_device_model(hybrid))) {
     const weft_session_options options = weft::test::session_options(weft::test::kFuzzContext);
     if (weft_session_create(model, &options, &session, nullptr) != WEFT_OK) std::abort();
     start();
@@ -57,14 +58,10 @@ struct Target {
   float logits[300];
 };
 
-}  // namespace
-
-void weft::fuzz_input(const uint8_t* data, size_t size) {
-  static Target target;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const auto [header, rest] = at_zero(data, size);
-  const std::string file =
-      input.starts_with(test::kSessionMagic) ? std::string(input) : test::seal_session(header, rest, target.rest);
+void run(Target& target, std::string_view header, std::string_view rest, std::string_view whole) {
+  const std::string file = whole.starts_with(weft::test::kSessionMagic)
+                               ? std::string(whole)
+                               : weft::test::seal_session(header, rest, target.rest);
   if (restore(target.session, file) == WEFT_OK) {
     const std::string first = saved(target.session);
     if (restore(target.session, first) != WEFT_OK || saved(target.session) != first) std::abort();
@@ -79,4 +76,13 @@ void weft::fuzz_input(const uint8_t* data, size_t size) {
   } else if (ids_of(target.session) != Ids{5, 9, 2, 7}) {
     std::abort();  // what could not be restored changed the session
   }
+}
+
+}  // namespace
+
+void weft::fuzz_input(const uint8_t* data, size_t size) {
+  static Target attends(false), hybrid(true);
+  const auto [header, rest] = at_zero(data, size);
+  for (Target* const target : {&attends, &hybrid})
+    run(*target, header, rest, {reinterpret_cast<const char*>(data), size});
 }

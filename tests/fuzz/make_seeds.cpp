@@ -14,6 +14,7 @@
 #include "support/capi_options.h"
 #include "support/json_value.h"
 #include "support/model_maker.h"
+#include "support/source_folder.h"
 #include "weft/descriptor.h"
 
 namespace {
@@ -270,12 +271,33 @@ void write_programs(const fs::path& folder) {
   write(folder / "capi" / "batch", session + prompt + batch + step + told + step + told + step);
 }
 
+// The tests' models of all families, both as GGUF and as a folder, without their numbers and their tokenizers.
+void write_model_configs(const fs::path& folder) {
+  for (const fs::directory_entry& family : fs::directory_iterator(weft::source_folder() / "tests/model/golden"))
+    for (const char* name : {"model.gguf", ""}) {
+      if (!fs::exists(family.path() / (*name ? name : "config.json"))) continue;  // some have one form only
+      const weft::ModelFile file = weft::open_model(family.path() / name);
+      weft::JsonValue metadata = weft::JsonValue::object(), tensors = weft::JsonValue::object();
+      for (const weft::JsonValue::Member& member : file.metadata.members())
+        if (!member.name.starts_with("tokenizer.")) metadata[member.name] = member.value;
+      for (const weft::TensorView& tensor : file.tensors) {
+        weft::JsonValue description = weft::JsonValue::array();
+        description.push_back(weft::ggml_type(tensor.dtype));
+        for (const uint64_t length : tensor.shape) description.push_back(length);
+        tensors[tensor.name] = std::move(description);
+      }
+      const bool gguf = file.kind == weft::ModelFile::Kind::gguf;
+      write(folder / "model_config" / (family.path().filename().string() + (gguf ? "-gguf" : "")),
+            weft::JsonValue({{"gguf", gguf}, {"metadata", metadata}, {"tensors", tensors}}).dump());
+    }
+}
+
 // Saved by a device, if there is one.
-void write_sessions(const fs::path& folder) {
+void write_sessions(const fs::path& folder, bool hybrid) {
   weft_model* model = nullptr;
   setenv("WEFT_CACHE_DIR", weft::test::scratch_folder().c_str(), 1);
   weft_error error = {};
-  if (weft_model_load(weft::test::make_device_model().c_str(), nullptr, &model, &error) != WEFT_OK) {
+  if (weft_model_load(weft::test::make_device_model(hybrid).c_str(), nullptr, &model, &error) != WEFT_OK) {
     std::fprintf(stderr, "no seeds of sessions: %s\n", error.sentence);
     return;
   }
@@ -299,8 +321,9 @@ void write_sessions(const fs::path& folder) {
       continue;
     }
     const auto [header, rest] = weft::test::unseal_session(file.content());
-    write(folder / "session" / name, zero_between(header, rest));
-    write(folder / "session" / (name + std::string("-whole")), file.content());
+    const std::string seed = name + std::string(hybrid ? "-hybrid" : "");
+    write(folder / "session" / seed, zero_between(header, rest));
+    write(folder / "session" / (seed + "-whole"), file.content());
   }
   weft_session_free(session);
   weft_model_free(model);
@@ -331,7 +354,9 @@ int main(int argc, char** argv) {
   write_recordings(folder);
   write_requests(folder);
   write_programs(folder);
-  write_sessions(folder);
+  write_model_configs(folder);
+  write_sessions(folder, false);
+  write_sessions(folder, true);
   write(folder / "json_config" / "index",
         R"({"metadata": {}, "weight_map": {"a": "model-00001-of-00002.safetensors", "b": "x"}})");
 }

@@ -31,8 +31,8 @@ class StateTest : public GpuTest, public testing::WithParamInterface<Case> {
   }
   std::unique_ptr<Session> session(const Ids& ends = {}, StatePlace place = {}) const {
     auto made =
-        std::make_unique<Session>(*model_, 256, ends, Format::f16, Policy::throughput, nullptr, std::move(place));
-    made->set_sampling(greedy());
+        std::make_unique<Session>(*model_, context_, ends, Format::f16, Policy::throughput, nullptr, std::move(place));
+    made->set_sampling(sampling_);
     return made;
   }
   Ids text(uint32_t count) const { return some_ids(count, model_->config.vocab); }
@@ -40,6 +40,8 @@ class StateTest : public GpuTest, public testing::WithParamInterface<Case> {
   Ids anew(const Ids& ids, uint32_t count) const { return generate(*session(), ids, count); }
 
   std::unique_ptr<Model> model_;
+  uint32_t context_ = 256;  // tokens
+  Sampling sampling_ = greedy();
 };
 
 class RecurrentTest : public StateTest {};
@@ -262,6 +264,60 @@ TEST_P(StateTest, MeasuringChangesNothing) {
   measured->lens({.first = 100, .count = 10, .layers = {1}, .logits = false}, [](const LensRow&) { return true; });
   measured->logits();
   EXPECT_EQ(go_on(*measured, 20), want);
+}
+
+// An answer of 2,000 tokens, a hundred at a time, each of them in another way, with the same tokens as all at once.
+TEST_P(StateTest, LongAnswers) {
+  constexpr uint32_t kTokens = 2000, kPart = 100;
+  context_ = model_->config.context = 2304;
+  // By chance, which depends on the place: the likeliest tokens soon are the same two again and again.
+  sampling_ = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 7};
+  TemporaryFolder folder;
+  const Ids ids = text(40), want = anew(ids, kTokens), all = joined(ids, want);
+  ASSERT_EQ(want.size(), kTokens);
+  auto now = session(), other = session();
+  now->prompt(ids);
+  Ids got;
+  const auto take = [&](uint32_t count) { got = joined(got, go_on(*now, count)); };
+  for (uint32_t part = 0; got.size() < kTokens; ++part) {
+    const uint32_t kind = part % 6;
+    SCOPED_TRACE(kind);
+    if (kind == 0) {  // cancelled in the midst
+      now->generate(kPart, true, [&](uint32_t id) {
+        got.push_back(id);
+        return got.size() % kPart != 37;
+      });
+      take(kPart - 37);
+    } else if (kind == 1) {
+      now->save(folder.path() / "saved", "");
+      other->restore(folder.path() / "saved");
+      std::swap(now, other);
+      take(kPart);
+    } else if (kind == 2) {  // some drafts are right, some wrong
+      now->set_drafter(std::make_unique<Scripted>(along(all, 7, 3, model_->config.vocab)));
+      take(kPart);
+      now->set_drafter(nullptr);
+    } else if (kind == 3) {  // back, and once more
+      now->prompt(std::span(all).first(ids.size() + got.size() - 45));
+      got.resize(got.size() - 45);
+      take(kPart + 45);
+    } else if (kind == 4) {  // beside a session elsewhere
+      generate(*other, text(90), 3);
+      std::vector<BatchEntry> entries = {{*other, kPart, true, [](uint32_t) { return true; }},
+                                         {*now, kPart, true, [&](uint32_t id) {
+                                            got.push_back(id);
+                                            return true;
+                                          }}};
+      generate_batch(entries);
+    } else {  // the context is another session's prefix
+      const Ids context(all.begin(), all.begin() + static_cast<ptrdiff_t>(ids.size() + got.size()));
+      other->prompt(context);
+      other->copy_prefix(*now);
+      std::swap(now, other);
+      take(kPart);
+    }
+    ASSERT_EQ(got, Ids(want.begin(), want.begin() + static_cast<ptrdiff_t>(got.size()))) << got.size();
+  }
 }
 
 TEST_P(RecurrentTest, MemoryOfCheckpointsCounts) {

@@ -93,7 +93,7 @@ TEST(Quants, Mxfp4BecomesQ8) {
 }
 
 // AddressSanitizer sees a decoder that reads or writes beside its block.
-// In every locale: format_in_de_DE runs this too.
+// In every locale: format_in_tr_TR runs this too.
 TEST(Quants, ANumberThatF16DoesNotHoldIsNamed) {
   std::vector<float> values(32, 0);
   values[3] = 65536.5f;
