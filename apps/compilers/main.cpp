@@ -73,10 +73,9 @@ std::string fingerprint_of(const weft::KernelSpec& spec) {
 
 // Compiles one pipeline after the other, so that the processor's time of each is known.
 void compile_all(weft::Device& device, const Survey& survey, const std::set<std::string>& skipped,
-                 const std::set<std::string>& only, const std::set<std::string>& known) {
+                 const std::set<std::string>& only) {
   for (const auto& [label, spec] : survey.pipelines()) {
     if (skipped.contains(label) || (!only.empty() && !only.contains(label))) continue;
-    if (!known.empty() && known.contains(fingerprint_of(spec))) continue;
     print({{"compiling", label}});
     const std::clock_t start = std::clock();
     Json line = {{"compiled", label}};
@@ -168,12 +167,16 @@ int main(int argc, char** argv) {
     };
     add(device, true);
     if (rounding_pays(device.caps())) add(**new std::shared_ptr<weft::Device>(open(settings, true, false)), false);
-    Json fingerprints = Json::object();
-    for (const auto& [label, spec] : survey.pipelines()) fingerprints[label] = fingerprint_of(spec);
-    print({{"pipelines", fingerprints}});
     std::ifstream file(known_file);
     const std::set<std::string> known{std::istream_iterator<std::string>(file), {}};
-    if (!list) compile_all(device, survey, {skip.begin(), skip.end()}, {only.begin(), only.end()}, known);
+    Json fingerprints = Json::object();
+    for (const auto& [label, spec] : survey.pipelines()) {
+      const std::string fingerprint = fingerprint_of(spec);
+      fingerprints[label] = fingerprint;
+      if (known.contains(fingerprint)) skip.push_back(label);
+    }
+    print({{"pipelines", fingerprints}});
+    if (!list) compile_all(device, survey, {skip.begin(), skip.end()}, {only.begin(), only.end()});
     std::_Exit(0);  // what is left of the driver is not asked to end
   } catch (const std::exception& error) {
     std::cerr << "weft-compilers: " << error.what() << '\n';

@@ -3,8 +3,8 @@
 
 report.py BIN_DIR [--arm64] [--check] [CHIP ...]
 
-Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. What they said of a pipeline is kept beside the
-drivers, by the fingerprint of its code, and not asked again. Writes results/YYYY-MM-DD-ARCHITECTURE[-CHIP...].md
+Mesa's drivers compile for chips that are not there (root.py, drivers.py); nothing is run. Their figures of a pipeline are kept beside the
+drivers, by the fingerprint of its code, which is then not compiled again. Writes results/YYYY-MM-DD-ARCHITECTURE[-CHIP...].md
 with a line for each chip, and for one chip of each driver all pipelines and what has changed since the last such file. Exits with 1 if a pipeline is over a budget. --check only
 prints what is; CI does so for a few chips. --arm64: the chips whose drivers exist for arm64 only, on an emulator: half an hour or more.
 `./run compilers --peer [CHIP ...]` sets llama.cpp's kernels beside ours: peer.py.

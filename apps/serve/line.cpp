@@ -30,7 +30,7 @@ void Line::recover(api::Model& model) {
   try {
     model.recover();
   } catch (const api::Failure& failure) {
-    // What a client that has left ended is done for the next one.
+    // Nobody waited for it any longer (EndsUnwanted): the next request opens the device.
     if (failure.status() == WEFT_CANCELLED) throw;
     const std::lock_guard lock(mutex_);
     broken_ = failure.what();

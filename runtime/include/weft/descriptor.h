@@ -35,7 +35,8 @@ WEFT_API weft_status weft_model_load_memory(const void* bytes, size_t length, co
  * open. A regular file is cut off after it. It is written part by part, in the memory of a layer's state: if it
  * fails, the parts that were written stay, and weft_session_restore refuses them. The bytes are those of
  * weft_session_save: weft_session_restore reads a file that begins with them. If the device is lost when a pipe or a
- * socket has a part, the call fails with WEFT_DEVICE_LOST, whatever weft_model_set_recovery says.
+ * socket has a part, the call fails with WEFT_DEVICE_LOST, whatever weft_model_set_recovery says. The session is in use
+ * until a slow reader has taken everything.
  *
  * WEFT_INVALID_ARGUMENT also for a descriptor that is not open for writing; WEFT_IO also if nobody reads a pipe
  * (SIGPIPE is not raised). */
@@ -43,8 +44,9 @@ WEFT_API weft_status weft_session_save_fd(const weft_session* session, int descr
                                           weft_error* error);
 
 /* As weft_session_restore, from the position of an open descriptor up to its end. A pipe or a socket is
- * waited for until its other side is closed. WEFT_INVALID_ARGUMENT also for a descriptor that is not open for reading.
- */
+ * waited for until its other side is closed. The session is in use from then on only: if another call uses it at that
+ * time, WEFT_INVALID_ARGUMENT, and what was read is lost. WEFT_INVALID_ARGUMENT also for a descriptor that is not open
+ * for reading. */
 WEFT_API weft_status weft_session_restore_fd(weft_session* session, int descriptor, char** note, weft_error* error);
 
 #ifdef __cplusplus
