@@ -9,6 +9,7 @@
 
 #include "gpu/device.h"
 #include "model/parts.h"
+#include "model/weights_loader.h"
 #include "run/batch.h"
 #include "run/schedule.h"
 
@@ -194,13 +195,27 @@ void add_hearing(const Model& model, Format cache_format, const Record& record) 
   }
 }
 
+// Layers have their buffers, but no numbers: no pass runs, and packing them would take longer than recording.
+Weights weights_without_layers(const std::shared_ptr<Device>& device, const ModelFile& file, Config& config,
+                               const DeviceFormats& formats) {
+  const auto report = std::make_shared<WeightsReport>(file, [](float) {});
+  WeightsLoader loader(device, {std::shared_ptr<void>(), &file}, config, formats, report, "");
+  loader.check(nullptr);
+  loader.load_vocabulary();
+  loader.load_body(true);
+  loader.load_ends();
+  config.vocab = loader.config().vocab;
+  return loader.take();
+}
+
 }  // namespace
 
 std::unique_ptr<Model> load(const std::shared_ptr<Device>& device, const std::filesystem::path& folder,
                             const DeviceFormats& formats) {
   const ModelFile file = open_model(folder);
   Config config = read_config(file);
-  Weights weights = load_weights(device, file, config, formats, [](float) {});
+  Weights weights = config.encoder ? load_weights(device, file, config, formats, [](float) {})
+                                   : weights_without_layers(device, file, config, formats);
   return std::make_unique<Model>(Model{device, std::move(config), std::move(weights)});
 }
 
