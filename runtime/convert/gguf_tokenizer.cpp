@@ -62,27 +62,33 @@ JsonValue common_keys(const TokenizerParts& parts, uint32_t rows, const std::str
     if (at == parts.spelling.end()) return std::nullopt;
     return static_cast<uint32_t>(at - parts.spelling.begin());
   };
+  // The one key names the token after a text to embed, too.
+  const std::optional<uint32_t> eos = parts.input_end ? parts.input_end : parts.eos;
   set("tokenizer.ggml.bos_token_id", parts.bos);
-  set("tokenizer.ggml.eos_token_id", parts.eos);
+  set("tokenizer.ggml.eos_token_id", eos);
   set("tokenizer.ggml.unknown_token_id", parts.bpe.unknown ? parts.bpe.unknown : named("unk_token"));
   set("tokenizer.ggml.padding_token_id", named("pad_token"));
   // Further ends of generation; GGUF has two keys for them, and readers know some by their spelling.
   std::vector<uint32_t> ends = parts.stop_ids;
-  if (parts.eos) std::erase(ends, *parts.eos);
+  if (eos) std::erase(ends, *eos);
   if (!ends.empty()) keys["tokenizer.ggml.eot_token_id"] = ends[0];
   if (ends.size() > 1) keys["tokenizer.ggml.eom_token_id"] = ends[1];
   keys["tokenizer.ggml.add_bos_token"] = parts.add_bos;
-  keys["tokenizer.ggml.add_eos_token"] = false;
+  keys["tokenizer.ggml.add_eos_token"] = parts.input_end.has_value();
   if (!parts.chat_template.empty()) keys["tokenizer.chat_template"] = parts.chat_template;
   return keys;
 }
 
-std::vector<JsonValue> byte_level_forms(const TokenizerParts& parts, JsonValue keys, const std::string& place) {
+JsonValue merges_of(const TokenizerParts& parts) {
   JsonValue merges = JsonValue::array();
   for (const Bpe::Merge& merge : parts.merges)
     merges.push_back(parts.spelling[merge.left] + " " + parts.spelling[merge.right]);
+  return merges;
+}
+
+std::vector<JsonValue> byte_level_forms(const TokenizerParts& parts, JsonValue keys, const std::string& place) {
   keys["tokenizer.ggml.model"] = "gpt2";
-  keys["tokenizer.ggml.merges"] = std::move(merges);
+  keys["tokenizer.ggml.merges"] = merges_of(parts);
   std::vector<JsonValue> forms;
   for (const std::string& name : parts.pre_tokenizer.gguf_names()) {
     keys["tokenizer.ggml.pre"] = name;
@@ -162,6 +168,22 @@ std::vector<JsonValue> sentencepiece_forms(const TokenizerParts& parts, JsonValu
   return forms;
 }
 
+// Merges of characters by rank, without scores.
+std::vector<JsonValue> gemma4_forms(const TokenizerParts& parts, JsonValue keys) {
+  keys["tokenizer.ggml.model"] = "gemma4";
+  keys["tokenizer.ggml.merges"] = merges_of(parts);
+  keys["tokenizer.ggml.add_space_prefix"] = false;
+  return {std::move(keys)};
+}
+
+std::vector<JsonValue> forms_of(const TokenizerParts& parts, std::string_view architecture, uint32_t rows,
+                                const std::string& place) {
+  JsonValue common = common_keys(parts, rows, place);
+  if (parts.bpe.byte_level) return byte_level_forms(parts, std::move(common), place);
+  if (architecture == "gemma4") return gemma4_forms(parts, std::move(common));
+  return sentencepiece_forms(parts, std::move(common), rows, place);
+}
+
 // Texts that tell tokenizers apart, and the vocabulary's own.
 std::vector<std::string> probes(const Tokenizer& tokenizer) {
   std::vector<std::string> texts = {
@@ -197,7 +219,8 @@ std::vector<std::string> probes(const Tokenizer& tokenizer) {
 // The first difference between two tokenizers, or nothing.
 std::string difference(const Tokenizer& a, const Tokenizer& b, std::optional<uint32_t> unknown) {
   if (a.add_bos() != b.add_bos() || a.bos() != b.bos()) return "its begin-of-text token";
-  if (a.eos() != b.eos() || a.stop_ids() != b.stop_ids()) return "the tokens that end a text";
+  if ((b.input_end() ? a.input_end() != b.input_end() : a.eos() != b.eos()) || a.stop_ids() != b.stop_ids())
+    return "the tokens that end a text";
   for (const std::string& text : probes(a))
     for (const auto special : {Tokenizer::Special::plain, Tokenizer::Special::parse}) {
       const std::vector<uint32_t> ids = a.encode(text, special);
@@ -225,8 +248,9 @@ JsonValue without_normalized(JsonValue file, const char* list) {
 }  // namespace
 
 JsonValue gguf_tokenizer(const JsonValue& tokenizer, const JsonValue& config, const JsonValue& generation_config,
-                         uint32_t rows, const std::string& place) {
-  const TokenizerParts parts = read_hf_tokenizer(tokenizer, config, generation_config, place);
+                         std::string_view architecture, bool embeds, uint32_t rows, const std::string& place) {
+  TokenizerParts parts = read_hf_tokenizer(tokenizer, config, generation_config, place);
+  if (!embeds) parts.input_end.reset();
   const Tokenizer wanted =
       Tokenizer::from_hf(without_normalized(tokenizer, "added_tokens"),
                          without_normalized(config, "added_tokens_decoder"), generation_config, place);
@@ -234,10 +258,8 @@ JsonValue gguf_tokenizer(const JsonValue& tokenizer, const JsonValue& config, co
     if (token.lstrip || token.rstrip || token.single_word)
       refuse("the added token " + in_quotes(token.text) + " looks at the characters beside it", place);
   if (parts.unigram) refuse("its model is a unigram model, not BPE", place);
-  const JsonValue common = common_keys(parts, rows, place);
   std::string different;
-  for (JsonValue& form : parts.bpe.byte_level ? byte_level_forms(parts, common, place)
-                                              : sentencepiece_forms(parts, common, rows, place)) {
+  for (JsonValue& form : forms_of(parts, architecture, rows, place)) {
     different = difference(wanted, Tokenizer::from_gguf(form, place), parts.bpe.unknown);
     if (different.empty()) return std::move(form);
   }

@@ -371,6 +371,11 @@ JsonValue network_keys(const Config& c, uint32_t rows) {
   add_kv_heads_keys(keys, p, c);
   add_linear_keys(keys, p, c);
   add_layer_keys(keys, p, c);
+  if (c.layer_kind.positions == Positions::alibi && architecture == "mpt") keys[p + "attention.max_alibi_bias"] = 8.0f;
+  if (c.sentences.given)  // llama.cpp's numbers
+    keys[p + "pooling_type"] = c.sentences.pooling == Pooling::mean    ? 1u
+                               : c.sentences.pooling == Pooling::first ? 2u
+                                                                       : 3u;
   return keys;
 }
 
@@ -399,6 +404,8 @@ std::string difference(const Config& a, const Config& b) {
     return "the growth of queries with their position";
   if (differs(a.attention_cap, b.attention_cap)) return "the cap of the attention's scores";
   if (!std::ranges::equal(a.ropes, b.ropes, same_rope)) return "the RoPE scaling";
+  if (a.sentences.given != b.sentences.given || (a.sentences.given && a.sentences.pooling != b.sentences.pooling))
+    return "the pooling of its embeddings";
   if (a.deepstack != b.deepstack) return "the rows that layers add to pictures";
   if (a.layer_input != b.layer_input) return "the per-layer embeddings";
   const ops::Experts &x = a.experts, &y = b.experts;
@@ -493,6 +500,9 @@ ConvertSource gguf_of_folder(const ModelFile& model) {
   if (config.layer_kind.sees_all || config.encoder || config.layer_kind.expert_bias)
     throw Error(Code::unsupported, "not supported yet: writing a folder of the model type '" + config.family + "'",
                 (model.path / "config.json").string(), "folders of most networks of a decoder alone can be written");
+  if (config.sentences.dense || config.sentences.relevance)
+    throw Error(Code::unsupported, "not supported yet: writing dense layers behind the pooling, and rerankers",
+                (model.path / "modules.json").string());
   check_weights(model, config);
   if (model.tokenizer.is_null())
     throw Error(Code::not_found, "the folder has no tokenizer.json", model.path.string(),
@@ -504,7 +514,8 @@ ConvertSource gguf_of_folder(const ModelFile& model) {
   std::error_code ignored;
   source.keys["general.type"] = "model";
   source.keys["general.name"] = std::filesystem::weakly_canonical(model.path, ignored).filename().string();
-  source.keys.update(gguf_tokenizer(model.tokenizer, model.tokenizer_config, model.generation_config, config.vocab,
+  source.keys.update(gguf_tokenizer(model.tokenizer, model.tokenizer_config, model.generation_config,
+                                    config.traits->architecture, config.sentences.given, config.vocab,
                                     model.path.string()));
   return source;
 }

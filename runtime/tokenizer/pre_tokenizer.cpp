@@ -24,6 +24,9 @@ const char* const kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{
 const char* const kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 const char* const kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kJais2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+)"
+    R"(|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s)";
 const char* const kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const char* const kQwen35 =
@@ -71,6 +74,7 @@ const Named kNamed[] = {
     {"jais", {kGpt2}},
     {"exaone4", {kGpt2}},
     {"roberta-bpe", {kGpt2}},
+    {"modern-bert", {kGpt2}},
     {"llama-bpe", {kLlama3}},
     {"llama3", {kLlama3}},
     {"llama-v3", {kLlama3}},
@@ -80,6 +84,7 @@ const Named kNamed[] = {
     {"smaug-bpe", {kLlama3}},
     {"chatglm-bpe", {kLlama3}},
     {"glm4", {kLlama3}},
+    {"jais-2", {kJais2}},
     {"qwen2", {kQwen2}},
     {"deepseek-r1-qwen", {kQwen2}},
     {"stablelm2", {kQwen2}},
@@ -169,6 +174,12 @@ std::vector<std::string> PreTokenizer::gguf_names() const {
 PreTokenizer PreTokenizer::bert() {
   PreTokenizer out;
   out.add_bert({});
+  return out;
+}
+
+PreTokenizer PreTokenizer::lines() {
+  PreTokenizer out;
+  out.add_regex(R"([^\n]+|\n+)", Behavior::isolated, {});
   return out;
 }
 

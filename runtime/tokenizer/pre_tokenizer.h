@@ -35,6 +35,9 @@ class PreTokenizer {
   // BERT's: words and single punctuation marks.
   [[gnu::cold]] static PreTokenizer bert();
 
+  // Gemma 4's in GGUF: lines, and runs of newlines.
+  [[gnu::cold]] static PreTokenizer lines();
+
   // The names from_name() gives a pre-tokeniser of these very patterns for, in its order; none if there is no such
   // name.
   [[gnu::cold]] std::vector<std::string> gguf_names() const;

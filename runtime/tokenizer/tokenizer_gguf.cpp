@@ -137,24 +137,11 @@ void read_unigram(const JsonObject& metadata, TokenizerParts& parts, bool prefix
   parts.normalizer = Normalizer::sentencepiece(prefix, collapse, std::move(map));
 }
 
-// SentencePiece BPE (characters, merged by the score of the result, with bytes for characters that are no token) or, as
-// llama.cpp calls it, "t5": its unigram model.
-void read_sentencepiece(const JsonObject& metadata, TokenizerParts& parts, bool unigram) {
-  const size_t count = parts.spelling.size();
-  const bool typed = metadata.has(kTypes);
-  const auto unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", count);
-  for (size_t id = 0; id < count; ++id) {
-    if (!typed && byte_token(parts.spelling[id])) parts.kind[id] = TokenKind::byte;
-    if (!typed && parts.spelling[id] == "<unk>") parts.kind[id] = TokenKind::unknown;
-    if (parts.kind[id] == TokenKind::unknown && !parts.bpe.unknown) parts.bpe.unknown = static_cast<uint32_t>(id);
-  }
-  if (unknown) parts.bpe.unknown = unknown;
-  if (unigram) drop_unused(metadata, parts);
-  read_special_ids(metadata, parts);
-
-  parts.bytes.resize(count);
-  parts.match.resize(count);
-  for (size_t id = 0; id < count; ++id) {
+// bytes and match of a vocabulary of characters with U+2581 for a space, and its byte tokens.
+void fill_characters(const JsonObject& metadata, TokenizerParts& parts) {
+  parts.bytes.resize(parts.spelling.size());
+  parts.match.resize(parts.spelling.size());
+  for (size_t id = 0; id < parts.spelling.size(); ++id) {
     const std::string& spelling = parts.spelling[id];
     if (parts.kind[id] == TokenKind::byte) {
       const auto byte = byte_token(spelling);
@@ -170,6 +157,24 @@ void read_sentencepiece(const JsonObject& metadata, TokenizerParts& parts, bool 
         bytes.replace(at, kSpaceMark.size(), " ");
     }
   }
+}
+
+// SentencePiece BPE (characters, merged by the score of the result, with bytes for characters that are no token) or, as
+// llama.cpp calls it, "t5": its unigram model.
+void read_sentencepiece(const JsonObject& metadata, TokenizerParts& parts, bool unigram) {
+  const size_t count = parts.spelling.size();
+  const bool typed = metadata.has(kTypes);
+  const auto unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", count);
+  for (size_t id = 0; id < count; ++id) {
+    if (!typed && byte_token(parts.spelling[id])) parts.kind[id] = TokenKind::byte;
+    if (!typed && parts.spelling[id] == "<unk>") parts.kind[id] = TokenKind::unknown;
+    if (parts.kind[id] == TokenKind::unknown && !parts.bpe.unknown) parts.bpe.unknown = static_cast<uint32_t>(id);
+  }
+  if (unknown) parts.bpe.unknown = unknown;
+  if (unigram) drop_unused(metadata, parts);
+  read_special_ids(metadata, parts);
+
+  fill_characters(metadata, parts);
   for (const JsonValue& score : array_of(metadata, kScores, count)) {
     if (!score.is_number()) metadata.refuse(kScores, "an array of numbers", score);
     const double value = score.get<double>();
@@ -192,6 +197,19 @@ void read_merges(const JsonObject& metadata, TokenizerParts& parts) {
     add_merge(parts, ids, metadata.text_of(merge, key), metadata.place());
 }
 
+// "gemma4": SentencePiece's characters, merged by the rank of a list. llama.cpp begins every text with BOS, cuts it at
+// newlines, and reads no further key.
+void read_ranked_characters(const JsonObject& metadata, TokenizerParts& parts) {
+  parts.bpe.byte_fallback = true;
+  parts.bpe.unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", parts.spelling.size());
+  parts.normalizer = Normalizer::sentencepiece(false);
+  parts.pre_tokenizer = PreTokenizer::lines();
+  read_special_ids(metadata, parts);
+  fill_characters(metadata, parts);
+  read_merges(metadata, parts);
+  parts.add_bos = true;
+}
+
 void read_byte_level(const JsonObject& metadata, TokenizerParts& parts) {
   const std::string name = metadata.text("tokenizer.ggml.pre", "default");
   parts.pre_tokenizer = PreTokenizer::from_name(name, metadata.place());
@@ -199,8 +217,10 @@ void read_byte_level(const JsonObject& metadata, TokenizerParts& parts) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   const bool llama3 = is_one_of({"llama-bpe", "llama3", "llama-v3", "falcon3", "lfm2"});
-  // The tokenizer.json of Qwen and of GPT-NeoX (which MPT and OLMo took over) state NFC, which GGUF has no key for.
-  if (is_one_of({"qwen2", "qwen35", "deepseek-r1-qwen", "mpt", "olmo"})) parts.normalizer = Normalizer::nfc();
+  // The tokenizer.json of Qwen and of GPT-NeoX (which MPT, OLMo and ModernBERT took over) state NFC, which GGUF has no
+  // key for.
+  if (is_one_of({"qwen2", "qwen35", "deepseek-r1-qwen", "mpt", "olmo", "modern-bert"}))
+    parts.normalizer = Normalizer::nfc();
   parts.bpe.byte_level = parts.byte_alphabet = true;
   parts.bpe.ignore_merges = llama3 || is_one_of({"tekken", "gpt-4o", "llama4"});
   parts.bpe.unknown = find_id(metadata, "tokenizer.ggml.unknown_token_id", parts.spelling.size());
@@ -264,11 +284,13 @@ Tokenizer Tokenizer::from_gguf(const JsonValue& document, const std::string& pla
     read_sentencepiece(metadata, parts, *model == "t5");
   } else if (*model == "gpt2") {
     read_byte_level(metadata, parts);
+  } else if (*model == "gemma4") {
+    read_ranked_characters(metadata, parts);
   } else if (*model == "bert") {
     read_word_piece(metadata, parts);
   } else {
     throw Error(Code::unsupported, "not supported yet: the tokenizer model " + in_quotes(*model), place,
-                "llama, gpt2, t5 and bert are");
+                "llama, gpt2, gemma4, t5 and bert are");
   }
   if (metadata.flag("tokenizer.ggml.add_eos_token", *model == "t5")) parts.input_end = parts.eos;
   for (size_t id = 0; id < parts.spelling.size(); ++id) {

@@ -21,8 +21,10 @@ constexpr std::string_view kEndings[] = {"<|eot_id|>",
                                          "<|end_of_turn|>",
                                          "<end_of_utterance>",
                                          "<turn|>",
+                                         "<|tool_response>",
                                          "<EOT>",
                                          "<|return|>",
+                                         "<|call|>",
                                          "<｜end▁of▁sentence｜>",
                                          "<|END_OF_TURN_TOKEN|>"};
 
@@ -77,13 +79,23 @@ void add_merge(TokenizerParts& parts, const TokenIds& ids, const std::string& me
   add_merge(parts, ids, merge.substr(0, first), merge.substr(first + 1), place);
 }
 
+// In OpenAI's Harmony format, which these two tell, <|end|> ends a message and the turn goes on: analysis, then the
+// answer.
+static bool is_harmony(const TokenizerParts& parts) {
+  const auto has = [&](const char* spelling) {
+    return std::ranges::find(parts.spelling, spelling) != parts.spelling.end();
+  };
+  return has("<|return|>") && has("<|call|>");
+}
+
 void finish_stop_ids(TokenizerParts& parts) {
   if (parts.eos) parts.stop_ids.push_back(*parts.eos);
+  const bool harmony = is_harmony(parts);
   for (size_t id = 0; id < parts.spelling.size(); ++id) {
     if (parts.kind[id] != TokenKind::control && parts.kind[id] != TokenKind::user_defined) continue;
-    if (std::find(std::begin(kEndings), std::end(kEndings), parts.spelling[id]) != std::end(kEndings)) {
+    if (harmony && parts.spelling[id] == "<|end|>") continue;
+    if (std::ranges::find(kEndings, parts.spelling[id]) != std::end(kEndings))
       parts.stop_ids.push_back(static_cast<uint32_t>(id));
-    }
   }
   std::sort(parts.stop_ids.begin(), parts.stop_ids.end());
   parts.stop_ids.erase(std::unique(parts.stop_ids.begin(), parts.stop_ids.end()), parts.stop_ids.end());

@@ -156,9 +156,29 @@ TEST(Convert, FoldersOfEveryFamilyBecomeWhatLlamaCppMakesOfThem) {
       else
         EXPECT_EQ(got.metadata[key], value) << key;
     }
+    if (got.metadata.contains("mpt.context_length")) {  // llama.cpp has no value of its own
+      EXPECT_EQ(got.metadata["mpt.attention.max_alibi_bias"].get<double>(), 8);
+    }
     ++families;
   }
   EXPECT_GE(families, 20u);
+}
+
+// The pooling and the token after a text, without which the last one's state is another.
+TEST(Convert, FoldersThatEmbedStayOnes) {
+  const fs::path goldens = source_folder() / "tests/model/golden_sentences";
+  const TestFolder folder;
+  const ModelFile before = open_model(goldens / "qwen3"),
+                  after = converted(before.path, folder / "out.gguf", FileType::f16);
+  EXPECT_EQ(after.metadata["qwen3.pooling_type"], 3);
+  EXPECT_TRUE(read_config(after).sentences.given);
+  EXPECT_EQ(read_config(after).sentences.pooling, Pooling::last);
+  const auto end =
+      Tokenizer::from_hf(before.tokenizer, before.tokenizer_config, before.generation_config, "a").input_end();
+  EXPECT_TRUE(end.has_value());
+  EXPECT_EQ(Tokenizer::from_gguf(after.metadata, "b").input_end(), end);
+  expect_error(Code::unsupported, {"dense layers behind the pooling, and rerankers"},
+               [&] { converted(goldens / "qwen3-reranker", folder / "none.gguf", FileType::f16); });
 }
 
 // The text model of one that sees pictures, with the keys that pictures need.

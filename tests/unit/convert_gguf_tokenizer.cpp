@@ -31,12 +31,12 @@ struct Expected {
   const char* pre;
 };
 
-class GgufTokenizer : public testing::TestWithParam<Expected> {};
+class GgufTokenizers : public testing::TestWithParam<Expected> {};
 
-TEST_P(GgufTokenizer, EncodesAsTheOriginal) {
+TEST_P(GgufTokenizers, EncodesAsTheOriginal) {
   const Json file = golden(GetParam().name);
   const uint32_t rows = 800;
-  const Json keys = gguf_tokenizer(file["tokenizer"], kConfig, nullptr, rows, "folder");
+  const Json keys = gguf_tokenizer(file["tokenizer"], kConfig, nullptr, "llama", false, rows, "folder");
   EXPECT_EQ(keys["tokenizer.ggml.model"], GetParam().model);
   EXPECT_EQ(keys["tokenizer.ggml.pre"], GetParam().pre);
   EXPECT_EQ(keys["tokenizer.chat_template"], "{{ messages }}");
@@ -58,7 +58,7 @@ TEST_P(GgufTokenizer, EncodesAsTheOriginal) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufTokenizer,
+INSTANTIATE_TEST_SUITE_P(All, GgufTokenizers,
                          testing::Values(Expected{"bytelevel-gpt2", "gpt2", "gpt-2"},
                                          Expected{"bytelevel-llama3", "gpt2", "llama-bpe"},
                                          Expected{"bytelevel-qwen2", "gpt2", "qwen2"},
@@ -70,10 +70,34 @@ INSTANTIATE_TEST_SUITE_P(All, GgufTokenizer,
                            return name;
                          });
 
+// Gemma 4's tokenizer.json puts no mark before a text. Its merges are ranked by a list, in any order.
+TEST(GgufTokenizer, Gemma4KeepsItsMerges) {
+  Json file = golden("sentencepiece"), &tokenizer = file["tokenizer"];
+  tokenizer["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xe2\x96\x81"}};
+  tokenizer["decoder"]["decoders"].erase(3);  // that strips the mark
+  Json& merges = tokenizer["model"]["merges"];
+  std::swap(merges[0], merges[merges.size() - 1]);
+  const Json keys = gguf_tokenizer(tokenizer, kConfig, nullptr, "gemma4", false, 800, "folder");
+  EXPECT_EQ(keys["tokenizer.ggml.model"], "gemma4");
+  EXPECT_EQ(keys["tokenizer.ggml.merges"].size(), merges.size());
+  const Tokenizer original = Tokenizer::from_hf(tokenizer, kConfig, nullptr, "folder");
+  const Tokenizer read = Tokenizer::from_gguf(keys, "file");
+  EXPECT_TRUE(read.add_bos());
+  EXPECT_EQ(read.bos(), original.bos());
+  for (const Json& line : file["lines"]) {
+    const std::string text = line["text"], twice = text + "\n\n\n" + text;
+    for (const std::string& one : {text, twice}) {
+      const std::vector<uint32_t> ids = original.encode(one, Special::parse);
+      EXPECT_EQ(read.encode(one, Special::parse), ids) << one;
+      EXPECT_EQ(read.decode(ids), original.decode(ids)) << one;
+    }
+  }
+}
+
 void expect_refused(const Json& tokenizer, const std::string& fragment, uint32_t rows = 800,
                     Code code = Code::unsupported) {
   try {
-    gguf_tokenizer(tokenizer, kConfig, nullptr, rows, "folder");
+    gguf_tokenizer(tokenizer, kConfig, nullptr, "llama", false, rows, "folder");
     ADD_FAILURE() << "no error; expected one with: " << fragment;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code);
@@ -108,10 +132,10 @@ TEST(GgufTokenizerRefusal, MergesThatAreNoScores) {
          {{{"id", 0}, {"content", "<s>"}, {"special", true}}, {{"id", 1}, {"content", "</s>"}, {"special", true}}}},
         {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", merges}, {"unk_token", "</s>"}}}};
   };
-  const Json keys = gguf_tokenizer(bpe({"a b", "b c", "a bc", "ab c"}), kConfig, nullptr, 9, "folder");
+  const Json keys = gguf_tokenizer(bpe({"a b", "b c", "a bc", "ab c"}), kConfig, nullptr, "llama", false, 9, "folder");
   EXPECT_EQ(keys["tokenizer.ggml.scores"], Json({0.0, 0.0, 0.0, 0.0, 0.0, -1.0, -2.0, -3.0, 0.0}));
   // "a" and "bc" never meet: "ab" comes first.
-  gguf_tokenizer(bpe({"a b", "b c", "ab c"}), kConfig, nullptr, 9, "folder");
+  gguf_tokenizer(bpe({"a b", "b c", "ab c"}), kConfig, nullptr, "llama", false, 9, "folder");
   expect_refused(bpe({"a b", "b c", "a bc"}), "there is no merge of 'ab' and 'c' to 'abc'", 9);
   expect_refused(bpe({"a b", "a bc", "b c", "ab c"}), "the merges to 'abc' do not stand together", 9);
 }
@@ -122,7 +146,8 @@ TEST(GgufTokenizerShared, Llama2AgreesWithItsVectors) {
   if (!shared) GTEST_SKIP() << "there is no ../shared here";
   const auto folder = *shared / "tokenizers";
   const Json keys = gguf_tokenizer(test::read_json(folder / "llama2/tokenizer.json"),
-                                   test::read_json(folder / "llama2/tokenizer_config.json"), nullptr, 32000, "folder");
+                                   test::read_json(folder / "llama2/tokenizer_config.json"), nullptr, "llama", false,
+                                   32000, "folder");
   EXPECT_EQ(keys["tokenizer.ggml.model"], "llama");
   EXPECT_EQ(keys["tokenizer.ggml.scores"][539], keys["tokenizer.ggml.scores"][308]);
   const Tokenizer tokenizer = Tokenizer::from_gguf(keys, "file");

@@ -254,6 +254,29 @@ TEST(Tokenizer, SaysHowATextBeginsAndEnds) {
   EXPECT_FALSE(qwen.eos().has_value());
 }
 
+// Phi-3 ends a turn with <|end|>; gpt-oss a message, after which it goes on to its answer.
+TEST(Tokenizer, HarmonysMessagesEndBeforeTheTurn) {
+  Json metadata = byte_level_metadata();
+  metadata.erase("tokenizer.ggml.eos_token_id");
+  const auto stops = [&](const std::vector<std::string>& spellings) {
+    Json own = metadata;
+    for (const std::string& one : spellings) {
+      own["tokenizer.ggml.tokens"].push_back(one);
+      own["tokenizer.ggml.token_type"].push_back(3);
+    }
+    const Tokenizer tokenizer = Tokenizer::from_gguf(own, "t");
+    std::vector<std::string> names;
+    for (const std::string& one : spellings)
+      for (const uint32_t id : tokenizer.stop_ids())
+        if (tokenizer.encode(one, Special::parse) == Ids{id}) names.push_back(one);
+    return names;
+  };
+  EXPECT_EQ(stops({"<|end|>", "<|user|>"}), std::vector<std::string>{"<|end|>"});
+  EXPECT_EQ(stops({"<|return|>", "<|start|>", "<|end|>", "<|call|>"}),
+            (std::vector<std::string>{"<|return|>", "<|call|>"}));
+  EXPECT_EQ(stops({"<|tool_response>", "<tool_response|>"}), std::vector<std::string>{"<|tool_response>"});
+}
+
 TEST(Tokenizer, GenerationConfigListsStopIds) {
   const Json golden = test::read_json(test::golden_folder("tokenizer") / "tokenizer-sentencepiece.json");
   const Tokenizer one = Tokenizer::from_hf(golden["tokenizer"], nullptr, {{"eos_token_id", 7}}, "g");
