@@ -64,6 +64,7 @@ GrammarStates::State GrammarStates::close() {
                   grammar_->place());
     }
   }
+  visits_ += work_.size();
   std::sort(set.begin(), set.end());
   set.push_back(may_end ? kMayEnd : kMustGoOn);
   return intern(std::move(set));

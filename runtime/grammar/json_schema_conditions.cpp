@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/wanted.h"
+
 namespace weft {
 namespace {
 
@@ -12,6 +14,7 @@ using Part = JsonSchemaPart;
 using Type = JsonTree::Type;
 
 constexpr size_t kMaxBranches = 512, kMaxSteps = 1 << 14;
+constexpr size_t kMaxOpenParts = 1 << 18;  // of all open branches: some 30 MB
 
 // A branch before its choices are made.
 struct Open {
@@ -29,6 +32,13 @@ struct Open {
   SchemaTerms waiting;
   std::vector<Choice> choices;
   std::set<std::pair<const JsonTree*, bool>> seen;
+
+  size_t parts() const {
+    size_t count = 1 + branch.conditions.size() + waiting.size() + seen.size();
+    for (const Choice& choice : choices)
+      for (const Alternative& one : choice) count += 1 + one.terms.size() + one.conditions.size();
+    return count;
+  }
 };
 using Alternative = Open::Alternative;
 
@@ -43,8 +53,10 @@ class Expansion {
     open.push_back(std::move(first));
     std::vector<SchemaBranch> branches;
     for (size_t steps = 0; !open.empty(); ++steps) {
+      check_wanted();
       Open now = std::move(open.back());
       open.pop_back();
+      open_parts_ -= std::min(open_parts_, now.parts());  // the first one is not counted
       while (!now.waiting.empty() && now.branch.types != 0) {
         const SchemaTerm term = std::move(now.waiting.back());
         now.waiting.pop_back();
@@ -56,19 +68,21 @@ class Expansion {
         if (!now.typed && now.spoken != 0) now.branch.types &= now.spoken;
         if (now.branch.types != 0) branches.push_back(std::move(now.branch));
       } else {
-        choose(now, open);
+        choose(now, open, terms[0].part);
       }
-      if (branches.size() > kMaxBranches || steps > kMaxSteps) {
-        document_.fail(terms[0].part, *terms[0].part.tree,
-                       "its alternatives multiply to more than " + std::to_string(kMaxBranches), {}, Code::unsupported);
-      }
+      if (branches.size() > kMaxBranches || steps > kMaxSteps) refuse(terms[0].part);
     }
     return branches;
   }
 
  private:
+  [[noreturn]] void refuse(const Part& whole) const {
+    document_.fail(whole, *whole.tree, "its alternatives multiply to more than " + std::to_string(kMaxBranches), {},
+                   Code::unsupported);
+  }
+
   // Opens a branch for each alternative of the smallest choice.
-  static void choose(Open& now, std::vector<Open>& open) {
+  void choose(Open& now, std::vector<Open>& open, const Part& whole) {
     const auto smallest = std::min_element(now.choices.begin(), now.choices.end(),
                                            [](const auto& a, const auto& b) { return a.size() < b.size(); });
     const Open::Choice choice = std::move(*smallest);
@@ -79,6 +93,8 @@ class Expansion {
       next.branch.conditions.insert(next.branch.conditions.end(), choice[i].conditions.begin(),
                                     choice[i].conditions.end());
       next.waiting.assign(choice[i].terms.rbegin(), choice[i].terms.rend());
+      open_parts_ += next.parts();
+      if (open_parts_ > kMaxOpenParts) refuse(whole);
     }
   }
 
@@ -302,6 +318,7 @@ class Expansion {
   }
 
   const JsonSchemaDocument& document_;
+  size_t open_parts_ = 0;
 };
 
 }  // namespace

@@ -11,7 +11,8 @@
 namespace weft {
 namespace {
 
-constexpr size_t kTail = 80;  // bytes of the text that errors show
+constexpr size_t kTail = 80;                         // bytes of the text that errors show
+constexpr uint64_t kMostVisits = uint64_t{1} << 24;  // of stacks for one mask: about a second, in which others wait
 
 }  // namespace
 
@@ -65,10 +66,18 @@ void Matcher::shrink(std::vector<State>& kept) {
 void Matcher::add_tokens(TokenSet& set) {
   const std::span<const TokenTrie::Node> nodes = trie_->nodes();
   std::vector<State> path = {state_};  // by depth
+  uint64_t visits = 0;                 // shrink() counts anew
   for (size_t at = 0; at < nodes.size();) {
     const TokenTrie::Node& node = nodes[at];
     path.resize(node.depth);
+    const uint64_t before = states_->visits();
     const State state = states_->next(path.back(), node.byte);
+    visits += states_->visits() - before;
+    if (visits > kMostVisits)
+      throw Error(
+          Code::unsupported,
+          "the grammar is too ambiguous " + text_so_far() + ": the tokens that may follow take too long to find",
+          grammar_->place(), "rules that can begin in many places at once multiply");
     if (state == GrammarStates::kDead) {
       at = node.end;
       continue;

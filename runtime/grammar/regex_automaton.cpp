@@ -59,6 +59,7 @@ class Construction {
   [[noreturn]] void refuse(const std::string& what) const { throw Error(Code::unsupported, what, place_); }
 
   uint32_t node() {
+    check_wanted();
     nodes_.emplace_back();
     if (nodes_.size() > kMaxNodes)
       refuse("a pattern's repetitions need more than " + std::to_string(kMaxNodes) + " states");
@@ -101,12 +102,18 @@ class Construction {
       at = loop;
     } else {
       for (uint32_t i = tree.least; i < tree.most; ++i) {
-        const uint32_t body = add(tree.parts[0], at), either = node();
+        const uint32_t body = add(tree.parts[0], at);
+        if (body == at) break;  // it matches the empty text alone, however often
+        const uint32_t either = node();
         nodes_[either].free = {body, next};
         at = either;
       }
     }
-    for (uint32_t i = 0; i < tree.least; ++i) at = add(tree.parts[0], at);
+    for (uint32_t i = 0; i < tree.least; ++i) {
+      const uint32_t body = add(tree.parts[0], at);
+      if (body == at) break;
+      at = body;
+    }
     return at;
   }
 

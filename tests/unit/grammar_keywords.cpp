@@ -189,6 +189,14 @@ TEST(GrammarKeywords, GrowthIsBounded) {
     all += R"({"anyOf":[{"properties":{"a)" + n + R"(":{}}},{"properties":{"b)" + n + R"(":{}}}]})";
   }
   refuses(all + "]}", "alternatives multiply");
+  // Few alternatives at once, but each would have a copy of all that are open.
+  std::string deep = R"({"allOf":[)", wide = R"({"anyOf":[)";
+  for (int i = 0; i < 5000; ++i) {
+    deep += std::string(i > 0 ? "," : "") + R"({"anyOf":[{},{}]})";
+    wide += std::string(i > 0 ? "," : "") + "{}";
+  }
+  refuses(deep + "]}", "alternatives multiply");
+  refuses(deep + "," + wide + "]}]}", "alternatives multiply");
   refuses(R"({"pattern":"a.{40}$","maxLength":100})", "states");
   refuses(R"({"type":"integer","multipleOf":999999937})", "states");
   refuses(R"({"type":"string","pattern":"x","minLength":90000})", "states");

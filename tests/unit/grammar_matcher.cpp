@@ -327,6 +327,26 @@ TEST(Grammar, AVocabularyThatCannotGoOnIsNamed) {
   EXPECT_EQ(matcher.allowed().ids, std::vector<uint32_t>{2});
 }
 
+// Others wait while a mask is computed. Here every text of the letters leads to another set of some 1,600 stacks.
+TEST(Grammar, AMaskThatTakesTooLongIsAnError) {
+  std::string grammar = "root ::= [^\\n]* (k0";
+  for (int i = 1; i < 6; ++i) grammar += " | k" + std::to_string(i);
+  grammar += ")\n";
+  const char* const begins[] = {"[a]", "[ae]", "[aei]", "[eio]", "[io]", "[o]"};
+  for (int i = 0; i < 6; ++i) grammar += "k" + std::to_string(i) + " ::= " + begins[i] + " [^\\n]{600}\n";
+  std::vector<std::string> texts = {""};
+  for (size_t at = 0; texts.size() < 30000; ++at)
+    for (const char letter : {'a', 'e', 'i', 'o'}) texts.push_back(texts[at] + letter);
+  texts.erase(texts.begin());
+  const std::vector<std::string> tokens = byte_vocabulary(texts);
+  Matcher matcher(share(Grammar::from_gbnf(grammar, "g")), std::make_shared<const TokenTrie>(tokens),
+                  {static_cast<uint32_t>(tokens.size() - 1)});
+  matcher.allowed();
+  for (int i = 0; i < 550; ++i) matcher.accept('a');
+  const std::string error = error_of([&] { matcher.allowed(); });
+  EXPECT_NE(error.find("the tokens that may follow take too long to find"), std::string::npos) << error;
+}
+
 TEST(Grammar, AmbiguityBeyondAnyUseIsAnErrorAndNoEndlessLoop) {
   // 2^n stacks after n letters.
   Matcher matcher = byte_matcher(
