@@ -75,6 +75,7 @@ class CallReader {
   const CallForms forms_;
   Call call_;
   size_t arguments_ = 0;
+  int depth_ = 0;  // of calls within calls
 };
 
 Progress CallReader::call() {
@@ -157,6 +158,8 @@ Progress CallReader::json_member(const std::string& name, bool& has_arguments) {
 }
 
 Progress CallReader::json_call() {
+  constexpr int kDeepest = 2;  // OpenAI's own form has {"function": {...}}
+  if (++depth_ > kDeepest) return Progress::wrong;
   ++at_;
   bool has_arguments = false;
   for (bool first = true;; first = false) {

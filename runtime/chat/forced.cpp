@@ -1,10 +1,12 @@
 #include "chat/forced.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <vector>
 
 #include "base/json_digits.h"
+#include "base/utf8.h"
 #include "chat/notations.h"
 
 namespace weft {
@@ -144,7 +146,26 @@ std::string listed(const JsonValue& schema) {
   return texts;
 }
 
-constexpr const char* kText = "text ::= ([^<] | \"<\" [^/])*\n";
+// The rule `text`: texts without the tag, which begins with the only < in it. `text-i` has read i characters of the
+// tag.
+std::string texts_without(std::string_view tag) {
+  std::vector<std::string> codes;  // \U0000003C
+  for (size_t at = 0; at < tag.size();) {
+    const Utf8Char next = first_utf8(tag.substr(at));
+    char code[16];
+    std::snprintf(code, sizeof(code), "\\U%08X", static_cast<unsigned>(next.code));
+    codes.emplace_back(code);
+    at += next.size;
+  }
+  const auto name = [](size_t i) { return i == 0 ? std::string("text") : "text-" + std::to_string(i); };
+  std::string rules = "text ::= [^<] text | \"<\" text-1 | \"\"\n";
+  for (size_t i = 1; i < codes.size(); ++i) {
+    rules += name(i) + " ::= [^<" + codes[i] + "] text | \"<\" text-1 | \"\"";
+    if (i + 1 < codes.size()) rules += " | [" + codes[i] + "] " + name(i + 1);
+    rules += "\n";
+  }
+  return rules;
+}
 
 // Texts around names and values of a call in tags.
 struct Tags {
@@ -171,7 +192,10 @@ bool tags(const Tools& tools, const Tags& with, ForcedCall& call) {
     }
     root += (root.empty() ? "" : " | ") + form + " " + literal(with.end);
   }
-  call = {with.begun, "root ::= " + root + "\n" + kText};
+  std::string_view close = with.value_end;
+  while (close.starts_with('\n')) close.remove_prefix(1);
+  while (close.ends_with('\n')) close.remove_suffix(1);
+  call = {with.begun, "root ::= " + root + "\n" + texts_without(close)};
   return true;
 }
 

@@ -46,6 +46,10 @@ TEST(ChatForced, IsInTheTemplatesNotation) {
            "<function=f>\n<parameter=x>\n12\n</parameter>\n<parameter=s>\na <b> \"c\"\n</parameter>\n</function>", "f",
            R"({"x": 12, "s": "a <b> \"c\""})"},
           {"<tool_call> <function= <parameter=", "<tool_call>\n",
+           "<function=f>\n<parameter=x>\n1\n</parameter>\n<parameter=s>\n<b>a</b> </p <</parameter "
+           "\xc3\xa9\n</parameter>\n</function>",
+           "f", "{\"x\": 1, \"s\": \"<b>a</b> </p <</parameter \xc3\xa9\"}"},
+          {"<tool_call> <function= <parameter=", "<tool_call>\n",
            "<function=f>\n<parameter=x>\n-1\n</parameter>\n<parameter=e>\nb\n</parameter>\n</function>", "f",
            R"({"x": -1, "e": "b"})"},
           {"[TOOL_CALLS]", "[TOOL_CALLS][", R"({"name": "foo", "arguments": {"p":null}})", "foo", R"({"p":null})"},
@@ -94,6 +98,10 @@ TEST(ChatForced, IsInTheTemplatesNotation) {
            "tool_call>",
            "f", R"({"x": 1, "s": "2"})"},
           {"<tool_call> <arg_key>k</arg_key><arg_value>", "<tool_call>", "none</tool_call>", "none", "{}"},
+          {"<tool_call> <arg_key>k</arg_key><arg_value>", "<tool_call>",
+           "f<arg_key>x</arg_key><arg_value>1</arg_value><arg_key>s</arg_key><arg_value></p></arg_value</arg_value></"
+           "tool_call>",
+           "f", R"({"x": 1, "s": "</p></arg_value"})"},
           {"<function=", "", R"(<function=f>{"x":1}</function>)", "f", R"({"x":1})"},
           {"<function_call>", "<function_call> ", R"({"name": "f", "arguments": {"x":1}})", "f", R"({"x":1})"},
           {"<|action_start|><|plugin|>", "<|action_start|><|plugin|>\n", R"({"name": "f", "arguments": {"x":1}})", "f",

@@ -104,6 +104,16 @@ TEST(ChatReader, AFlawLosesNothing) {
   expect(R"(Use {"name": "f"} for that.)", R"(Use {"name": "f"} for that.||)");                // within a line
 }
 
+TEST(ChatReader, CallsWithinCallsEnd) {
+  std::string text;
+  for (int i = 0; i < 100000; ++i) text += "{\"function\":";
+  Reader reader({{{"f", nullptr}}, "", ""});
+  std::string read;
+  for (const auto& events : {reader.push("<tool_call>" + text), reader.finish()})
+    for (const Reader::Event& event : events) read += event.text;
+  EXPECT_NE(read.find(text), std::string::npos);
+}
+
 TEST(ChatReader, ReadsBareAndFencedJson) {
   expect(R"({"name": "f", "arguments": {"x": 1}})", R"(||f{"x": 1})");
   expect("```json\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n```", R"(||f{"x": 1})");
