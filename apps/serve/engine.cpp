@@ -154,6 +154,7 @@ void Engine::finish(State& state, std::optional<weft_stop> stop, const weft_erro
   slot.busy = false;
   state.figures.decode_tokens_per_second =
       cli::rates(state.before, slot.session->stats(), state.figures.tokens).decode_tokens_per_s;
+  state.figures.stop_string = slot.session->stats().stop_string;
   state.slot = nullptr;
   state.stop = stop;
   state.error = error;

@@ -72,6 +72,7 @@ struct Figures {
   weft_speculation_stats guesses = {};
   double first_token_seconds = 0;  // from the begin of its prompt
   double decode_tokens_per_second = 0;
+  std::uint32_t stop_string = UINT32_MAX;  // of the request's, that ended it
 };
 
 // The library refuses the value of a field. `field` is the request's name of it.

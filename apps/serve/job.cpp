@@ -175,14 +175,19 @@ void Job::resume() {
     ++engine_.setting_up_;
   }
   std::exception_ptr problem;
+  bool full = false;
   try {
     begin_answer();
+  } catch (const api::Failure& failure) {
+    full = failure.status() == WEFT_CONTEXT_FULL;  // the reasoning has left no room for the answer's header
+    if (!full) problem = std::current_exception();
   } catch (...) {
     problem = std::current_exception();
   }
   const std::lock_guard lock(engine_.mutex_);
   --engine_.setting_up_;
   engine_.work_.notify_one();
+  if (full) return engine_.finish(state, WEFT_STOP_CONTEXT, {});
   if (problem) {
     engine_.finish(state, std::nullopt, {});
     std::rethrow_exception(problem);

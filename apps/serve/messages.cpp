@@ -183,8 +183,13 @@ MessageForm::MessageForm(const CompletionRequest& request, std::string model)
     : request_(request), id_("msg_" + random_name()), model_(std::move(model)) {}
 
 Json MessageForm::message() const {
-  return {{"id", id_},           {"type", "message"},           {"role", "assistant"},     {"model", model_},
-          {"content", content_}, {"stop_reason", stop_reason_}, {"stop_sequence", nullptr}};
+  return {{"id", id_},
+          {"type", "message"},
+          {"role", "assistant"},
+          {"model", model_},
+          {"content", content_},
+          {"stop_reason", stop_reason_},
+          {"stop_sequence", stop_sequence_}};
 }
 
 Json MessageForm::usage(const Figures& figures) const {
@@ -240,12 +245,14 @@ void MessageForm::close(Events& events) {
   open_.reset();
 }
 
-AnswerForm::Events MessageForm::part(const AnswerPart& part, const Figures&) {
+AnswerForm::Events MessageForm::part(const AnswerPart& part, const Figures& figures) {
   using Kind = AnswerPart::Kind;
   Events events;
   if (part.kind == Kind::end) {
     close(events);
     const bool calls = std::ranges::any_of(content_, [](const Json& block) { return block["type"] == "tool_use"; });
+    const std::vector<std::string>& stops = request_.task.stops;
+    if (figures.stop_string < stops.size()) stop_sequence_ = stops[figures.stop_string];
     stop_reason_ = is_cut(*part.stop)               ? "max_tokens"
                    : calls                          ? "tool_use"
                    : *part.stop == WEFT_STOP_STRING ? "stop_sequence"
@@ -266,8 +273,8 @@ AnswerForm::Events MessageForm::part(const AnswerPart& part, const Figures&) {
 }
 
 AnswerForm::Events MessageForm::last(const Figures& figures) {
-  return {event("message_delta",
-                {{"delta", {{"stop_reason", stop_reason_}, {"stop_sequence", nullptr}}}, {"usage", usage(figures)}}),
+  return {event("message_delta", {{"delta", {{"stop_reason", stop_reason_}, {"stop_sequence", stop_sequence_}}},
+                                  {"usage", usage(figures)}}),
           event("message_stop", Json::object())};
 }
 

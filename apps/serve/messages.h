@@ -31,7 +31,7 @@ class MessageForm final : public AnswerForm {
   std::string text_;                      // of it; a call's arguments
   Json block_;
   Json content_ = Json::array();  // blocks that are finished
-  Json stop_reason_;
+  Json stop_reason_, stop_sequence_;
 };
 
 }  // namespace weft::serve

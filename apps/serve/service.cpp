@@ -380,7 +380,7 @@ HttpResponse Service::complete(HttpRequest& request, HttpClient& client, Form fo
       if (!asked.pictures.empty())
         ready.pictures->place(asked, ready.facts.context, [&] { check_wanted(client, deadline); });
     } else {
-      ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true) : asked.ids;
+      ids = asked.ids.empty() ? ready.model.tokenize(asked.prompt, true, true) : asked.ids;
     }
   } catch (const api::Failure& error) {
     if (is_no_fields(error.status())) throw;

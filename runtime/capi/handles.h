@@ -259,6 +259,7 @@ struct weft_session : weft::capi::DeviceUser {
   weft::StreamDecoder decoder;  // holds a character begun by one generate until the next completes it
   weft::capi::RequestState request = {};
   weft::StopStrings stops = {};
+  uint32_t stop_string = UINT32_MAX;                 // of them, that ended the last generate; UINT32_MAX: none
   std::shared_ptr<const weft::Grammar> grammar;      // nullptr: none
   std::unique_ptr<weft::capi::Reasoning> reasoning;  // nullptr: it is text like any other
   uint64_t answers = 0;                              // that were begun

@@ -107,6 +107,11 @@ static bool tell(const weft_generate_options& options, uint32_t id, const std::s
   return !options.callback || options.callback(options.user, id, text.data(), text.size()) == 0;
 }
 
+// A control token within the answer. After one that ends it, the rest of the text has no token.
+static bool parts_stops(const Tokenizer& tokenizer, uint32_t id) {
+  return tokenizer.is_control(id) && !std::ranges::binary_search(tokenizer.stop_ids(), id);
+}
+
 std::function<bool(uint32_t)> capi::teller(weft_session& session, const weft_generate_options& options) {
   session.stops.finish();  // an earlier generate may have failed
   return [&](uint32_t id) {
@@ -116,6 +121,7 @@ std::function<bool(uint32_t)> capi::teller(weft_session& session, const weft_gen
       told.answer = session.decoder.push(id);
       if (session.reasoning) told = session.reasoning->push(id, told.answer);
       text = session.stops.push(told.answer);
+      if (parts_stops(session.model->tokenizer, id)) text += session.stops.release();
     }
     WEFT_LET_THREAD_END
     catch (...) {
@@ -147,6 +153,7 @@ weft_stop capi::end(weft_session& session, const weft_generate_options& options,
   if (session.reasoning && reason != Stop::length && reason != Stop::caller)
     rest = session.stops.push(session.reasoning->finish().answer);
   const bool stopped = session.stops.stopped();
+  session.stop_string = stopped ? static_cast<uint32_t>(session.stops.which()) : UINT32_MAX;
   if (rest += session.stops.finish(); !rest.empty()) tell(options, WEFT_NO_TOKEN, rest);
   return stopped ? WEFT_STOP_STRING : stop_of(reason);
 }
@@ -444,6 +451,7 @@ static weft_stats stats_of(const weft_session& session) {
   stats.head_refined = from.head_refined;
   if (from.decode_seconds > 0) stats.read_gigabytes_per_second = from.decode_bytes / from.decode_seconds * 1e-9;
   stats.device_read_gigabytes_per_second = session.model->bandwidth * 1e-9;
+  stats.stop_string = session.stop_string;
   guard(nullptr, [&] { fill_stages(from, stats); });
   return stats;
 }

@@ -33,6 +33,7 @@ std::string StopStrings::push(std::string_view piece) {
     if (end == std::string::npos || at + stop.size() < end || (at + stop.size() == end && at < begin)) {
       begin = at;
       end = at + stop.size();
+      which_ = static_cast<size_t>(&stop - stops_.data());
     }
   }
   if (end != std::string::npos) {
@@ -48,9 +49,11 @@ std::string StopStrings::push(std::string_view piece) {
   return out;
 }
 
+std::string StopStrings::release() { return std::exchange(held_, {}); }
+
 std::string StopStrings::finish() {
   stopped_ = false;
-  return std::exchange(held_, {});
+  return release();
 }
 
 }  // namespace weft

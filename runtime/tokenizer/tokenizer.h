@@ -124,7 +124,10 @@ class StopStrings {
   // Returns the text that no stop string can begin in: of what was held back, then of this piece. If a stop string is
   // complete, returns the text before the first one to end, drops the rest, and stopped() is true.
   std::string push(std::string_view piece);
+  // Returns what is held back: no stop string goes on over a control token.
+  std::string release();
   bool stopped() const { return stopped_; }
+  size_t which() const { return which_; }  // of the stop strings, if stopped()
   // Ends the text: returns what is held back and resets the object.
   std::string finish();
 
@@ -132,6 +135,7 @@ class StopStrings {
   std::vector<std::string> stops_;
   std::string held_;
   bool stopped_ = false;
+  size_t which_ = 0;
 };
 
 }  // namespace weft

@@ -99,6 +99,9 @@ class Serve(ServeTest):
             answer = self.server.post("/v1/completions", prompt=prompt, max_tokens=12, temperature=0)
             self.assertEqual(answer["choices"][0], {"index": 0, "text": want["text"], "logprobs": None, "finish_reason": "length"})
             self.assertEqual(answer["object"], "text_completion")
+        marked = self.server.post("/tokenize", content="The<|im_end|> cat", add_special=True, parse_special=True)["tokens"]
+        self.assertEqual(self.server.post("/v1/completions", prompt="The<|im_end|> cat", max_tokens=1)["usage"]["prompt_tokens"], len(marked))
+        self.assertLess(len(marked), len(self.server.post("/tokenize", content="The<|im_end|> cat", add_special=True)["tokens"]))
         events = list(Stream(self.server, "/v1/completions", prompt=ids, max_tokens=12, temperature=0).events())
         self.assertEqual("".join(event["choices"][0]["text"] for event in events[:-1]), want["text"])
         self.assertEqual(events[-2]["choices"][0]["finish_reason"], "length")

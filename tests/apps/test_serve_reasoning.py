@@ -259,7 +259,9 @@ class ServeMessages(ServeTest):
         self.assertEqual(self.server.post(MESSAGES + "/count_tokens", model="m", system=[{"type": "text", "text": "Be brief."}], messages=user("a")),
                          {"input_tokens": chat["usage"]["prompt_tokens"]})
         self.assertEqual(self.both(grammar=literal("abc"))["stop_reason"], "end_turn")
-        self.assertEqual(self.both(grammar=literal("a stop b"), stop_sequences=["stop"])["content"][0]["text"], "a ")
+        ended = self.both(grammar=literal("a stop b"), stop_sequences=["z", "stop"])
+        self.assertEqual((ended["content"][0]["text"], ended["stop_reason"], ended["stop_sequence"]), ("a ", "stop_sequence", "stop"))
+        self.assertIsNone(whole["stop_sequence"])
 
     def test_calls(self):
         text = 'I look.\n<tool_call>{"name": "f", "arguments": {"x": "a</tool_call>b"}}</tool_call>\n<tool_call>{"name": "f"}</tool_call>'

@@ -74,6 +74,18 @@ TEST(StopStrings, AnyCutsGiveWhatTheWholeTextGives) {
   EXPECT_GT(stops_seen, 2000);
 }
 
+TEST(StopStrings, ControlTokensPartThem) {
+  StopStrings stops({"y", "}}x"});
+  EXPECT_EQ(stops.push("a}"), "a");
+  EXPECT_EQ(stops.push("}"), "");
+  EXPECT_EQ(stops.release(), "}}");
+  EXPECT_EQ(stops.push("x}}"), "x");
+  EXPECT_FALSE(stops.stopped());
+  EXPECT_EQ(stops.push("x"), "");
+  EXPECT_TRUE(stops.stopped());
+  EXPECT_EQ(stops.which(), 1u);
+}
+
 TEST(StopStrings, RefusesWhatCanNeverStop) {
   EXPECT_THROW(StopStrings({""}), Error);
   EXPECT_THROW(StopStrings({"ok", std::string(257, 'x')}), Error);

@@ -519,8 +519,8 @@ typedef struct weft_request {
   const char* medusa;           /* for WEFT_SPECULATE_MEDUSA: a GGUF file of the heads, else not used */
   /* Stop strings: at most 16 texts, each 1 to 256 bytes of UTF-8. weft_session_generate ends when one appears in the
    * generated text, also across token borders. The callback gets only the text before it; text that may be the
-   * beginning of a stop string is held back until that is known. The tokens of a stop string stay in the context.
-   * WEFT_INVALID_ARGUMENT for other counts and texts. */
+   * beginning of a stop string is held back until that is known. No stop string goes on over a control token. The
+   * tokens of a stop string stay in the context. WEFT_INVALID_ARGUMENT for other counts and texts. */
   const char* const* stops;
   size_t stop_count;
   /* Number of likeliest tokens whose log-probabilities are computed, beside the generated token's: 1 to
@@ -707,6 +707,7 @@ typedef struct weft_stage {
 /* Sums since the session was created or reset. */
 typedef struct weft_stats {
   uint32_t context_used;                   /* tokens in the context now */
+  uint32_t stop_string;                    /* index of the stop that ended the last generate; UINT32_MAX: none */
   uint64_t prompt_tokens;                  /* prompt tokens that were computed; a reused prefix does not count */
   uint64_t reused_tokens;                  /* prompt tokens that were already computed */
   uint64_t decoded_tokens;                 /* generated tokens, except the first of each generate */

@@ -235,6 +235,7 @@ class weft_stage(ctypes.Structure):
 class weft_stats(ctypes.Structure):
     _fields_ = [
         ("context_used", ctypes.c_uint32),
+        ("stop_string", ctypes.c_uint32),
         ("prompt_tokens", ctypes.c_uint64),
         ("reused_tokens", ctypes.c_uint64),
         ("decoded_tokens", ctypes.c_uint64),

@@ -48,6 +48,7 @@ class Stats:
     """
 
     context_used: int
+    stop_string: int
     prompt_tokens: int
     reused_tokens: int
     decoded_tokens: int
