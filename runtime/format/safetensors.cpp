@@ -51,8 +51,14 @@ DType dtype_of(const JsonValue& value, const std::string& tensor, const std::str
               "Weft reads F32, F16 and BF16");
 }
 
-// BERT's files number the positions, 0, 1, 2 ...: no weights, and the only integers Weft meets.
-bool is_numbering(const std::string& name) { return name.ends_with("position_ids"); }
+// No weights: BERT's files number the positions, 0, 1, 2 ..., and early ones of GPT-NeoX, GPT-J and GPT-2 have each
+// layer's causal mask, [1, 1, tokens, tokens]. Returns their type; nullopt for other tensors.
+std::optional<DType> type_of_no_weights(const std::string& name, const JsonValue& dtype, size_t dimensions) {
+  if (name.ends_with("position_ids") && dtype == "I64") return DType::i64;
+  const bool mask = name.ends_with(".attention.bias") || name.ends_with(".attn.bias");
+  if (mask && dimensions == 4 && (dtype == "BOOL" || dtype == "U8")) return DType::u8;
+  return std::nullopt;
+}
 
 TensorView read_entry(const std::string& name, const JsonValue& entry, std::span<const std::byte> data,
                       const std::string& place, bool quantised) {
@@ -61,9 +67,9 @@ TensorView read_entry(const std::string& name, const JsonValue& entry, std::span
   TensorView tensor;
   tensor.name = name;
   const JsonValue& dtype = field(entry, "dtype", what, place);
-  const bool numbering = is_numbering(name) && dtype == "I64";
-  tensor.dtype = numbering ? DType::i64 : dtype_of(dtype, printable(name), place, quantised);
   tensor.shape = numbers(field(entry, "shape", what, place), "shape", what, place);
+  const std::optional<DType> no_weights = type_of_no_weights(name, dtype, tensor.shape.size());
+  tensor.dtype = no_weights ? *no_weights : dtype_of(dtype, printable(name), place, quantised);
   if (tensor.shape.size() > kMaxDimensions) {
     fail(what + " has " + std::to_string(tensor.shape.size()) + " dimensions; Weft reads at most " +
              std::to_string(kMaxDimensions),
@@ -129,7 +135,9 @@ std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const
   });
   check_disjoint(tensors, file, place);
   check_filled(tensors, file, reader.position(), place);
-  std::erase_if(tensors, [](const TensorView& tensor) { return is_numbering(tensor.name); });
+  std::erase_if(tensors, [&](const TensorView& tensor) {
+    return type_of_no_weights(tensor.name, *header.find(tensor.name)->find("dtype"), tensor.shape.size()).has_value();
+  });
   return tensors;
 }
 

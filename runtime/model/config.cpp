@@ -312,12 +312,12 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
     c.residual_scale = values.real("residual_multiplier", kTiny, 1e6, 1);
     c.logit_scale = 1 / values.real("logits_scaling", kTiny, 1e6, 1);
   }
-  if (c.traits->gemma && !c.traits->gemma4 && values.flag("use_bidirectional_attention", false))
-    see_both_ways(c, values);
+  const bool gemma_both = c.traits->gemma && !c.traits->gemma4 && values.flag("use_bidirectional_attention", false);
+  if (gemma_both || (!c.layer_kind.sees_all && !values.flag("is_causal", true))) see_both_ways(c, values);
   if (c.layer_kind.sees_all || !file.sentence_modules.is_null())
     c.sentences =
         read_sentence_config(file, !c.layer_kind.sees_all, c.context, c.width, embedding_projection(c, file, values));
-  if (c.layer_kind.sees_all) {
+  if (c.layer_kind.positions == Positions::learned && c.layer_kind.sees_all) {
     if (const std::string type = values.text("position_embedding_type", "absolute"); type != "absolute")
       unsupported("not supported: positions '" + type + "'", values);
   }

@@ -191,6 +191,31 @@ void read_query_growth(Config& c, const JsonObject& rope) {
     set_query_growth(c, rope, beta, rope.integer("original_max_position_embeddings", 1, kMostContext, c.context));
 }
 
+// True if each member of an object stands in the other, too.
+bool says_all(const JsonValue& object, const JsonValue& members) {
+  if (!object.is_object() || !members.is_object()) return false;
+  return std::ranges::all_of(members.members(), [&](const JsonValue::Member& member) {
+    const JsonValue* const own = object.find(member.name == "type" ? "rope_type" : member.name);
+    return own && *own == member.value;
+  });
+}
+
+// SmolLM3's layers without positions: a list with 0 for them, or each n-th.
+void read_unrotated_layers(Config& c, const JsonObject& values, uint32_t rotary_dim) {
+  const uint32_t every = c.traits->no_rope_every;
+  const bool listed = values.has("no_rope_layers");
+  if (every == 0 && !listed) return;
+  const uint32_t interval = values.integer("no_rope_layer_interval", 1, kMost, std::max(every, 1u));
+  const JsonValue* const list = listed ? &values.at("no_rope_layers") : nullptr;
+  if (list && !(list->is_array() && list->size() == c.layers))
+    values.refuse("no_rope_layers", "an array of " + std::to_string(c.layers));
+  for (uint32_t layer = 0; layer < c.layers; ++layer) {
+    const bool rotates = list ? !((*list)[layer] == 0) : (layer + 1) % interval != 0;
+    if (!rotates || every > 0)
+      std::get<AttentionConfig>(c.layer_configs[layer].mixer).rotary_dim = rotates ? rotary_dim : 0;
+  }
+}
+
 // global_dim: rotary_dim of layers without a window.
 void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32_t global_dim) {
   const Family& family = *c.traits;
@@ -198,6 +223,9 @@ void read_ropes(Config& c, const JsonObject& values, uint32_t rotary_dim, uint32
       values.number(values.either({"rope_theta", "rotary_emb_base", "global_rope_theta"}), kTiny, kHuge, kRopeBase);
   const double local_base =
       values.number(values.either({"rope_local_base_freq", "local_rope_theta"}), kTiny, kHuge, family.local_rope_base);
+  if (values.is_given("rope_parameters") && values.is_given("rope_scaling") &&
+      !says_all(values.at("rope_parameters"), values.at("rope_scaling")))
+    unsupported("not supported: 'rope_scaling' beside 'rope_parameters' that say something else", values);
   const std::string key = values.either({"rope_parameters", "rope_scaling"});  // the first: newer Transformers
   if (values.has(key) && key == "rope_parameters") {
     const JsonObject rope = values.object(key);
@@ -287,17 +315,15 @@ void read_huggingface_positions(Config& c, const JsonObject& values) {
     const std::string every =
         values.either({"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"});
     const uint32_t global_every = values.integer(every, 0, 4096, c.traits->global_every);
+    if (window > 0 && c.family == "qwen2_moe")
+      unsupported("not supported: windows of this family without 'layer_types'", values);
     const uint32_t first_local =
         values.has("use_sliding_window") ? values.integer("max_window_layers", 0, kMost, 0) : 0;
     place_layers(c, window, rotary_dim, [&](uint32_t layer) {
       return layer >= first_local && local_by_pattern(layer, global_every, c.traits->global_first);
     });
   }
-  if (values.has("no_rope_layers")) {  // 0: none in this layer
-    const JsonValue& rotated = array("no_rope_layers");
-    for (uint32_t layer = 0; layer < c.layers; ++layer)
-      if (rotated[layer] == 0) std::get<AttentionConfig>(c.layer_configs[layer].mixer).rotary_dim = 0;
-  }
+  read_unrotated_layers(c, values, rotary_dim);
 }
 
 }  // namespace weft

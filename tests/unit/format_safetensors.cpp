@@ -89,6 +89,23 @@ TEST(Safetensors, LeavesOutNumberings) {
          {"position_ids needs 16 bytes"});
 }
 
+// Early files of GPT-NeoX hold each layer's causal mask. A bias has one dimension.
+TEST(Safetensors, LeavesOutMasks) {
+  for (const char* const type : {"U8", "BOOL"}) {
+    const std::string of_type = R"(.bias":{"dtype":")" + std::string(type) + R"(","shape":[1,1,2,2],"data_offsets":)";
+    const std::string header = R"({"l.0.attention)" + of_type + R"([0,4]},"l.0.attn)" + of_type +
+                               R"([4,8]},"x":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})";
+    const Bytes bytes(safetensors_file(header, std::string(12, '\0')));
+    const auto tensors = parse_safetensors(bytes, "m.safetensors");
+    ASSERT_EQ(tensors.size(), 1u);
+    EXPECT_EQ(tensors[0].name, "x");
+    refuse(
+        safetensors_file(
+            R"({"attention.bias":{"dtype":")" + std::string(type) + R"(","shape":[4],"data_offsets":[0,4]}})", "1234"),
+        {std::string("not supported yet: ") + type + " in tensor attention.bias"}, Code::unsupported);
+  }
+}
+
 TEST(Safetensors, RefusesOffsetsThatDisagree) {
   refuse(safetensors_file(entry("F32", "[2]", "[0,12]"), std::string(12, '\0')),
          {"tensor x needs 8 bytes from offset 0", "data_offsets end at 12"});

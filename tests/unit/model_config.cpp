@@ -537,6 +537,12 @@ TEST(ModelConfig, LayersThatDoNotTurn) {
         huggingface({{"model_type", "smollm3"}, {"no_rope_layers", {1, 1, 1, 0, 1, 1, 1}}}), gguf("smollm3", {})})
     for (uint32_t layer = 0; layer < 7; ++layer)
       EXPECT_EQ(c.attention_of(layer).rotary_dim, layer == 3 ? 0u : 16u) << layer;
+  const Config sixth = huggingface({{"model_type", "smollm3"}, {"no_rope_layer_interval", 6}});
+  const Config all = huggingface({{"model_type", "smollm3"}, {"no_rope_layers", {1, 1, 1, 1, 1, 1, 1}}});
+  for (uint32_t layer = 0; layer < 7; ++layer) {
+    EXPECT_EQ(sixth.attention_of(layer).rotary_dim, layer == 5 ? 0u : 16u) << layer;
+    EXPECT_EQ(all.attention_of(layer).rotary_dim, 16u) << layer;
+  }
   expect_refusal(Code::bad_file, "no_rope_layers", [] {
     huggingface({{"model_type", "smollm3"}, {"no_rope_layers", {1, 1}}});
   });
@@ -561,6 +567,20 @@ TEST(ModelConfig, WhatIsNotRunIsRefused) {
     huggingface({{"use_bidirectional_attention", true}});
   });
   EXPECT_TRUE(huggingface({{"model_type", "gemma3_text"}, {"use_bidirectional_attention", true}}).layer_kind.sees_all);
+  EXPECT_TRUE(huggingface({{"model_type", "qwen2"}, {"is_causal", false}}).layer_kind.sees_all);
+  EXPECT_FALSE(huggingface({{"model_type", "qwen2"}, {"is_causal", true}}).layer_kind.sees_all);
+  expect_refusal(Code::unsupported, "see later ones", [] {
+    huggingface({{"model_type", "gpt2"}, {"is_causal", false}});
+  });
+  expect_refusal(Code::unsupported, "'rope_scaling' beside 'rope_parameters'", [] {
+    huggingface({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e4}}},
+                 {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}});
+  });
+  huggingface({{"rope_parameters", {{"rope_type", "linear"}, {"rope_theta", 1e4}, {"factor", 2.0}}},
+               {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}});
+  expect_refusal(Code::unsupported, "without 'layer_types'", [] {
+    huggingface({{"model_type", "qwen2_moe"}, {"use_sliding_window", true}, {"sliding_window", 32}});
+  });
   expect_refusal(Code::unsupported, "longrope", [] { gguf("phi3", {{"rope.scaling.type", "longrope"}}); });
   expect_refusal(Code::bad_file, "key/value heads", [] {
     huggingface({{"model_type", "gpt_neox"}, {"num_key_value_heads", 2}});
