@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace weft::cli {
@@ -32,6 +33,14 @@ std::optional<Number> parse_number(std::string_view text) {
 }
 
 double per_second(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+// True for the folder of a Gemma 4's drafter, which is no model by itself.
+bool is_assistant(const std::string& path) {
+  std::ifstream file(std::filesystem::path(path) / "config.json");
+  const nlohmann::json config = nlohmann::json::parse(file, nullptr, false);
+  const auto type = config.find("model_type");
+  return type != config.end() && *type == "gemma4_assistant";
+}
 
 }  // namespace
 
@@ -300,7 +309,8 @@ void add_speculate_options(CLI::App* command, SpeculateArgs& args) {
       command
           ->add_option(
               "--draft", args.draft,
-              "a smaller model with the same tokenizer, which guesses tokens ahead; it does not change the text")
+              "a smaller model with the same tokenizer, or the folder of a Gemma 4's drafter, which guesses tokens\n"
+              "ahead; it does not change the text")
           ->type_name("MODEL")
           ->excludes(kind);
   command
@@ -312,26 +322,24 @@ void add_speculate_options(CLI::App* command, SpeculateArgs& args) {
 }
 
 void set_speculation(api::Session& session, const SpeculateArgs& args, const ModelArgs& model) {
-  if (!args.medusa.empty()) {
+  const auto set = [](const char* option, const auto& change) {
     try {
-      return session.set_medusa(args.medusa);
+      change();
     } catch (const api::Failure& error) {
       if (error.status() != WEFT_INVALID_ARGUMENT) throw;
-      throw UsageError("--medusa", error.sentence(), error.hint());
+      throw UsageError(option, error.sentence(), error.hint());
     }
-  }
+  };
+  if (!args.medusa.empty()) return set("--medusa", [&] { session.set_medusa(args.medusa); });
   if (args.draft.empty())
     return session.set_speculation(args.kind == "lookup" ? WEFT_SPECULATE_LOOKUP : WEFT_SPECULATE_OFF);
+  const std::string path = model_path(args.draft);
+  if (is_assistant(path)) return set("--draft", [&] { session.set_assistant(path); });
   ModelArgs draft;
   draft.model = args.draft;
   draft.device = model.device;
   const api::Model loaded = load_model(draft);
-  try {
-    session.set_draft(loaded);
-  } catch (const api::Failure& error) {
-    if (error.status() != WEFT_INVALID_ARGUMENT) throw;
-    throw UsageError("--draft", error.sentence(), error.hint());
-  }
+  set("--draft", [&] { session.set_draft(loaded); });
 }
 
 void add_lora_option(CLI::App* command, std::string& lora) {

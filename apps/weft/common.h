@@ -81,7 +81,7 @@ void set_steering(api::Session& session, const SteeringArgs& args, bool all = fa
 // Source of drafted tokens.
 struct SpeculateArgs {
   std::string kind = "off";  // or "lookup"
-  std::string draft;         // a model; empty: none
+  std::string draft;         // a model, or the folder of a Gemma 4's drafter; empty: none
   std::string medusa;        // a file of heads; empty: none
   // "draft" or "medusa" if one is given, else `kind`
   std::string name() const { return !draft.empty() ? "draft" : !medusa.empty() ? "medusa" : kind; }
@@ -89,7 +89,7 @@ struct SpeculateArgs {
 CLI::Option* add_speculate_option(CLI::App* command, std::string& kind);  // --speculate alone
 void add_speculate_options(CLI::App* command, SpeculateArgs& args);
 // Loads the draft or the heads, if there are any, to the device of `model`. Throws UsageError for a draft with another
-// tokenizer, and for heads of another model.
+// tokenizer, and for heads or a drafter of another model.
 void set_speculation(api::Session& session, const SpeculateArgs& args, const ModelArgs& model);
 void add_lora_option(CLI::App* command, std::string& lora);  // "FILE" or "FILE:SCALE"
 // Throws UsageError if the adapter is for another architecture or the scale is not finite.

@@ -232,7 +232,7 @@ struct RequestState {
   std::string grammar = {};
   weft_speculation speculation = WEFT_SPECULATE_OFF;
   const weft_model* draft = nullptr;  // kept by the drafter
-  std::string medusa = {};
+  std::string medusa = {}, assistant = {};
   uint32_t logprobs = 0;
 };
 

@@ -72,6 +72,10 @@ RequestState state_of(const weft_request& request) {
     require(request.medusa, "medusa", "it is NULL");
     state.medusa = request.medusa;
   }
+  if (request.speculation == WEFT_SPECULATE_ASSISTANT) {
+    require(request.assistant, "assistant", "it is NULL");
+    state.assistant = request.assistant;
+  }
   state.logprobs = request.logprobs;
   return state;
 }
@@ -101,7 +105,8 @@ void capi::set_request(weft_session& session, const weft_request* given) {
   // A grammar that was set aside for the reasoning comes back with its end.
   const bool comes_back = session.reasoning && !separates && grammar && !session.session.has_grammar();
   if (other || comes_back) change.matcher = grammar ? make_matcher(*session.model, grammar) : nullptr;
-  if (next.speculation != now.speculation || next.draft != now.draft || next.medusa != now.medusa)
+  if (next.speculation != now.speculation || next.draft != now.draft || next.medusa != now.medusa ||
+      next.assistant != now.assistant)
     change.drafter = make_drafter(session, next);
   std::unique_ptr<Reasoning> reasoning;
   if (separates && !session.reasoning) reasoning = std::make_unique<Reasoning>(session.model->tokenizer);

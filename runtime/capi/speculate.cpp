@@ -1,6 +1,7 @@
 // The C API: guessing tokens ahead.
 #include "capi/speculate.h"
 
+#include "session/assistant.h"
 #include "session/draft_model.h"
 #include "session/lookup.h"
 #include "session/medusa.h"
@@ -64,6 +65,9 @@ class OwnDraft : public Drafter {
 }  // namespace
 
 std::unique_ptr<Drafter> capi::make_drafter(weft_session& session, const RequestState& request) {
+  const auto open = [](const std::string& path) {
+    return std::make_shared<const ModelFile>(open_model(std::filesystem::path(path)));
+  };
   switch (request.speculation) {
     case WEFT_SPECULATE_OFF:
       return nullptr;
@@ -75,8 +79,9 @@ std::unique_ptr<Drafter> capi::make_drafter(weft_session& session, const Request
                     "a draft needs the same tokens with the same ids");
       return std::make_unique<OwnDraft>(*request.draft, session.session);
     case WEFT_SPECULATE_MEDUSA:
-      return std::make_unique<Medusa>(
-          session.session, std::make_shared<const ModelFile>(open_model(std::filesystem::path(request.medusa))));
+      return std::make_unique<Medusa>(session.session, open(request.medusa));
+    case WEFT_SPECULATE_ASSISTANT:
+      return std::make_unique<Assistant>(session.session, open(request.assistant));
     default:
       throw Error(Code::invalid_argument, "it is " + std::to_string(request.speculation) + ", no kind of guesses",
                   "speculation");

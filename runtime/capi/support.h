@@ -93,5 +93,5 @@ char* copy_string(const std::string& text);  // for weft_string_free
 WEFT_STRUCT(weft_model_options, tie);
 WEFT_STRUCT(weft_session_options, kv_values);
 WEFT_STRUCT(weft_sampling, typical_p);
-WEFT_STRUCT(weft_request, keep_biases);
+WEFT_STRUCT(weft_request, assistant);
 WEFT_STRUCT(weft_generate_options, user);

@@ -51,10 +51,12 @@ DType dtype_of(const JsonValue& value, const std::string& tensor, const std::str
               "Weft reads F32, F16 and BF16");
 }
 
-// No weights: BERT's files number the positions, 0, 1, 2 ..., and early ones of GPT-NeoX, GPT-J and GPT-2 have each
-// layer's causal mask, [1, 1, tokens, tokens]. Returns their type; nullopt for other tensors.
+// Integers that are no weights: BERT's files number the positions, 0, 1, 2 ...; drafters of Gemma 4 order the
+// vocabulary; early files of GPT-NeoX, GPT-J and GPT-2 have each layer's causal mask, [1, 1, tokens, tokens]. Returns
+// their type; nullopt for other tensors.
 std::optional<DType> type_of_no_weights(const std::string& name, const JsonValue& dtype, size_t dimensions) {
-  if (name.ends_with("position_ids") && dtype == "I64") return DType::i64;
+  const bool numbers = name.ends_with("position_ids") || name == "masked_embedding.token_ordering";
+  if (numbers && dtype == "I64") return DType::i64;
   const bool mask = name.ends_with(".attention.bias") || name.ends_with(".attn.bias");
   if (mask && dimensions == 4 && (dtype == "BOOL" || dtype == "U8")) return DType::u8;
   return std::nullopt;

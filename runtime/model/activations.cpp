@@ -16,9 +16,10 @@ uint64_t rope_table_bytes(size_t pairs, uint32_t positions) {
   return std::max<uint64_t>(uint64_t{positions} * pairs * 2, 2) * 4;  // a binding is never empty
 }
 
-Buffer make_rope_table(const Rope& rope, uint32_t context, uint32_t positions, const std::shared_ptr<Device>& device) {
+Buffer make_rope_table(const Rope& rope, uint32_t context, uint32_t positions, uint32_t first,
+                       const std::shared_ptr<Device>& device) {
   std::vector<RopePosition> all(positions);
-  for (uint32_t i = 0; i < positions; ++i) all[i] = {i, i, i};
+  for (uint32_t i = 0; i < positions; ++i) all[i] = {first + i, first + i, first + i};
   std::vector<float> values = rope.rows(context, all);
   values.resize(rope_table_bytes(rope.frequencies.size(), positions) / 4);
   Buffer table(device, "rope table", values.size() * 4, Memory::device);
@@ -132,7 +133,7 @@ Activations ActivationBuffers::rows(uint32_t row, uint32_t count) const {
   return some;
 }
 
-StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_positions) {
+StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_positions, uint32_t first_position) {
   check_positions(model.config, context);
   const std::shared_ptr<Device>& device = model.device;
   state = StepState(device, "state", context);
@@ -144,7 +145,7 @@ StepBuffers::StepBuffers(const Model& model, uint32_t context, uint32_t table_po
   logprobs = Buffer(device, "logprobs", RING * sizeof(abi::TokenLogprobs), Memory::readback);
   for (const Buffer* buffer : {&params, &history, &token_flags, &ring, &logprobs}) zero(*buffer);
   for (const Rope& rope : model.config.ropes)
-    rope_tables.push_back(make_rope_table(rope, context, table_positions, device));
+    rope_tables.push_back(make_rope_table(rope, context, table_positions, first_position, device));
 }
 
 uint64_t step_bytes(const Config& config, uint32_t context, uint32_t table_positions) {

@@ -81,7 +81,8 @@ uint64_t step_bytes(const Config& config, uint32_t context, uint32_t table_posit
 
 // The state that the device and the CPU share. The CPU writes it only while nothing is in flight.
 struct StepBuffers {
-  StepBuffers(const Model& model, uint32_t context, uint32_t table_positions);
+  // first_position: of row 0 of the RoPE tables.
+  StepBuffers(const Model& model, uint32_t context, uint32_t table_positions, uint32_t first_position = 0);
   uint64_t bytes() const;
   ops::StepViews views(const Activations& a) const {
     return {state, params, a.candidates, history, token_flags, ring, rows};
@@ -95,7 +96,7 @@ struct StepBuffers {
   Buffer logprobs;     // (RING) abi::TokenLogprobs: what it reads if they are wanted
   uint32_t rows;       // of the vocabulary
   // By rope: (table_positions, rotary_dim / 2) of (cosine, sine). Row i is of the token at place i of the context,
-  // whose position is not i after a picture (session/pictures.h).
+  // whose position is first_position + i, but not after a picture (session/pictures.h).
   std::vector<Buffer> rope_tables;
 };
 

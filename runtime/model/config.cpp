@@ -25,10 +25,10 @@ constexpr uint32_t kMostBuckets = 4096;
 constexpr uint32_t kT5Farthest = 128;  // whose distance has a bias of its own: every T5's, and in no key of GGUF
 
 // Begins a config with the settings of the family, the same for both kinds of files.
-Config begin(const ModelFile& file, const JsonObject& values, const std::string& family) {
+Config begin(const std::string& name, const Family& family) {
   Config c;
-  c.family = family;
-  c.traits = &find_family(file.kind, family, values.place());
+  c.family = name;
+  c.traits = &family;
   c.layer_kind = c.traits->layer_kind;
   return c;
 }
@@ -99,7 +99,8 @@ float read_multiplier(const Config& c, const JsonObject& values, const std::stri
 
 // Where a key may be missing, llama.cpp's loader has the value too.
 Config from_gguf(const ModelFile& file, const JsonObject& values) {
-  Config c = begin(file, values, values.text("general.architecture", ""));
+  const std::string name = values.text("general.architecture", "");
+  Config c = begin(name, find_family(file.kind, name, values.place()));
   const std::string p = c.family + ".";
   c.width = values.integer(p + "embedding_length", 1, kMost);
   c.layers = values.integer(p + "block_count", 1, 4096);
@@ -260,8 +261,8 @@ void check_mpt(const JsonObject& values) {
     unsupported("not supported: other positions than ALiBi's", own);
 }
 
-Config from_huggingface(const ModelFile& file, const JsonObject& values) {
-  Config c = begin(file, values, values.text("model_type", ""));
+Config from_huggingface(const ModelFile& file, const JsonObject& values, const Family& family) {
+  Config c = begin(std::string(family.model_type), family);
   c.width = values.integer(values.either({"hidden_size", "n_embd", "n_embed", "d_model"}), 1, kMost);
   c.layers = values.integer(values.either({"decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"}),
                             1, 4096);
@@ -338,8 +339,10 @@ Config from_huggingface(const ModelFile& file, const JsonObject& values) {
 
 // Gives keys that the file lacks the values of the family.
 Config read_huggingface(const ModelFile& file, const JsonObject& values) {
-  const JsonValue defaults = parse_json(default_settings(values.text("model_type", "")), "the family's settings");
-  return from_huggingface(file, JsonObject(file.metadata, values.place(), defaults));
+  const std::string type = values.text("model_type", "");
+  const JsonValue defaults = parse_json(default_settings(type), "the family's settings");
+  return from_huggingface(file, JsonObject(file.metadata, values.place(), defaults),
+                          find_family(file.kind, type, values.place()));
 }
 
 void check_heads(const Config& c, const ops::HeadShape& heads, const JsonObject& values) {
@@ -396,12 +399,8 @@ void check_shape(const Config& c, const JsonObject& values) {
                std::to_string(c.buckets.farthest));
 }
 
-}  // namespace
-
-Config read_config(const ModelFile& file) {
-  const bool gguf = file.kind == ModelFile::Kind::gguf;
-  const JsonObject values(file.metadata, place_of(file, "config.json"));
-  Config c = gguf ? from_gguf(file, values) : read_huggingface(file, values);
+// Settings that follow from those of the file, and checks of all.
+Config complete(Config c, const ModelFile& file, const JsonObject& values) {
   c.fingerprint = fingerprint(file);
   find_biases(c, file);
   for (const Rope& rope : c.ropes)
@@ -414,6 +413,29 @@ Config read_config(const ModelFile& file) {
   c.epsilon /= c.residual_scale * c.residual_scale;
   check_shape(c, values);
   if (c.encoder) check_shape(*c.encoder, values);
+  return c;
+}
+
+}  // namespace
+
+Config read_config(const ModelFile& file) {
+  const bool gguf = file.kind == ModelFile::Kind::gguf;
+  const JsonObject values(file.metadata, place_of(file, "config.json"));
+  return complete(gguf ? from_gguf(file, values) : read_huggingface(file, values), file, values);
+}
+
+Config read_assistant_config(const ModelFile& file) {
+  const JsonObject values(file.metadata, place_of(file, "config.json"));
+  const Family& family = assistant_family();
+  if (file.kind != ModelFile::Kind::huggingface || values.text("model_type", "") != family.model_type)
+    throw Error(Code::bad_file, "it is no drafter of Gemma 4", file.path.string(),
+                "expected a folder whose config.json has the model_type '" + std::string(family.model_type) + "'");
+  if (values.flag("use_ordered_embeddings", false)) unsupported("not supported: 'use_ordered_embeddings'", values);
+  const JsonValue defaults = parse_json(default_settings("gemma4_text"), "the family's settings");
+  const JsonObject text(values.at("text_config"), values.place() + ", text_config", defaults);
+  Config c = complete(from_huggingface(file, text, family), file, text);
+  c.backbone = values.integer("backbone_hidden_size", 1, kMost, 1536);
+  c.tied = values.flag("tie_word_embeddings", true);
   return c;
 }
 

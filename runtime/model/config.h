@@ -55,6 +55,7 @@ struct Config {
   float attention_scale = 0;  // of the scores
   float attention_cap = 0;    // soft-cap of the scores; 0: none
   uint32_t layer_input = 0;   // columns of a layer's own embedding of a token (layer_input.h); 0: none
+  uint32_t backbone = 0;      // of Gemma 4's drafter: width of the model that it guesses for; 0: it is none
   bool has_layer_input_table() const { return layer_input > 0 && !layer_kind.sees_all; }
   float logit_scale = 1;  // of the logits, before the cap
   float logit_cap = 0;    // soft-cap of the logits; 0: none
@@ -145,5 +146,8 @@ struct Config {
 // Error(bad_file) for values that are missing, of the wrong type, out of range or contradictory. vocab comes from the
 // table's tensor.
 Config read_config(const ModelFile& file);
+// The same for a folder of Gemma 4's drafter, which read_config refuses. Throws also Error(bad_file) for another folder
+// or file. The layers' sources are not known yet: fit_assistant (assistant.h) sets them.
+Config read_assistant_config(const ModelFile& file);
 
 }  // namespace weft

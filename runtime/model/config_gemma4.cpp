@@ -18,7 +18,7 @@ bool is_local(const Config& c, uint32_t layer) { return c.attention_of(layer).ro
 
 struct Layers {
   ops::HeadShape local, global;
-  uint32_t shared;       // last layers that read the caches of earlier ones
+  uint32_t shared;       // last layers that read the caches of earlier ones, or all layers, those of another model
   bool keys_are_values;  // in layers without a window
 };
 
@@ -37,6 +37,10 @@ void complete(Config& c, const Layers& all, const JsonObject& values) {
     attention.rotary_dim = attention.heads.head_dim;
     attention.keys_are_values = !local && all.keys_are_values;
     if (layer < own) continue;
+    if (c.traits->assistant) {
+      attention.source = 0;  // which layer of the other model, fit_assistant says
+      continue;
+    }
     for (uint32_t before = 0; before < own; ++before)
       if (is_local(c, before) == local) attention.source = before;
     if (!attention.source)
@@ -77,6 +81,15 @@ void check_overrides(const Config& c, const Layers& all, const JsonObject& value
     if (!same(found, is_local(c, layer) ? all.local : all.global))
       unsupported("not supported: layers of one kind with different heads", values);
   }
+}
+
+// Last layers without caches of their own. A drafter has no others: 0 says it too.
+uint32_t read_shared(const Config& c, const JsonObject& values) {
+  const char* const key = "num_kv_shared_layers";
+  if (!c.traits->assistant) return values.integer(key, 0, c.layers - 1, 0);
+  if (const uint32_t given = values.integer(key, 0, c.layers, 0); given != 0 && given != c.layers)
+    values.refuse(key, std::to_string(c.layers) + ", or 0");
+  return c.layers;
 }
 
 }  // namespace
@@ -131,14 +144,15 @@ void read_huggingface_gemma4(Config& c, const JsonObject& values) {
       throw Error(Code::bad_file, "'rope_parameters' has no value '" + std::string(kind) + "'", values.place());
     values.object("rope_parameters").object(kind).at("rope_theta");
   }
-  Layers all = {c.heads, read_gemma4_global(c, values), values.integer("num_kv_shared_layers", 0, c.layers - 1, 0),
-                values.flag("attention_k_eq_v", false)};
+  Layers all = {c.heads, read_gemma4_global(c, values), read_shared(c, values), values.flag("attention_k_eq_v", false)};
   // Transformers has the last layer see everything, whatever the list says.
   AttentionConfig& last = attention_of(c, c.layers - 1);
   last.window = 0;
   last.rope = 0;
   check_overrides(c, all, values);
   c.layer_input = values.integer("hidden_size_per_layer_input", 0, kMost, kLayerInput);
+  if (c.traits->assistant && c.layer_input > 0)
+    unsupported("not supported: 'hidden_size_per_layer_input' of a drafter", values);
   const uint32_t ffn = c.ffn, own = c.layers - all.shared;
   if (values.flag("use_double_wide_mlp", false) && all.shared > 0) {
     if (ffn > kMost / 2) values.refuse("intermediate_size", "at most " + std::to_string(kMost / 2));

@@ -176,6 +176,16 @@ constexpr Family kQwen3VlImageFamily = {.architecture = "clip",
                                         .names = kQwen3VlImageNames,
                                         .gguf_names = kQwen3VlImageGguf};
 
+constexpr Family kAssistantFamily = {.architecture = "",
+                                     .model_type = "gemma4_assistant",
+                                     .layer_kind = kGemma4,
+                                     .gemma = true,
+                                     .global_every = 6,
+                                     .local_rope_base = 10000,
+                                     .names = kGemma4Names,
+                                     .gemma4 = true,
+                                     .assistant = true};
+
 constexpr Family kFamilies[] = {
     {.architecture = "llama", .model_type = "llama", .gguf_pairs = ops::Pairs::adjacent, .experts = true},
     {.architecture = "llama", .model_type = "mistral", .gguf_pairs = ops::Pairs::adjacent},
@@ -489,6 +499,9 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
     if (all.find(std::string(known) + ",") == all.npos) all += (all.empty() ? "" : " ") + std::string(known) + ",";
   }
   all.pop_back();
+  if (!gguf && name == kAssistantFamily.model_type)
+    throw Error(Code::unsupported, "a model of the type '" + name + "' guesses for a Gemma 4 and writes no text", place,
+                "give it to that model as its draft");
   throw Error(Code::unsupported,
               std::string("not supported: ") + (gguf ? "architecture '" : "model type '") + name + "'", place,
               "Weft runs " + all);
@@ -498,6 +511,8 @@ const Family& image_family(ImageKind kind) {
   if (kind == ImageKind::merged) return kQwen3VlImageFamily;
   return kind == ImageKind::pooled ? kGemma3ImageFamily : kImageFamily;
 }
+
+const Family& assistant_family() { return kAssistantFamily; }
 
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer,
                         std::string_view what) {
@@ -510,8 +525,8 @@ std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_
     if (layer >= 0) name += std::string(family.gguf_layers) + std::to_string(layer) + ".";
     name += stem({family.gguf_names}, role);
   } else {
-    // The head is no part of the body, nor is what follows an image encoder.
-    if (role != "output" && role != "soft_norm") name += family.prefix;
+    // The head is no part of the body, nor is what follows an image encoder, or surrounds a drafter.
+    if (role != "output" && role != "soft_norm" && !role.starts_with("assistant_")) name += family.prefix;
     if (layer >= 0) name += std::string(family.layers) + std::to_string(layer) + ".";
     name += stem({family.names, kLlamaNames}, role);
   }

@@ -103,6 +103,7 @@ struct Family {
   bool multipliers = false;         // of the embedding, the scores, what a branch adds, and the logits: Granite
   bool gated_delta = false;         // layers that the file names have a Gated DeltaNet in place of attention
   bool gemma4 = false;              // with `gemma`: what Gemma 4 has beyond Gemma 3 (config_gemma4.h)
+  bool assistant = false;           // with `gemma4`: every layer reads a cache of another model (model/assistant.h)
   bool short_conv = false;          // layers that the file names have a short convolution in place of attention
   bool lfm3 = false;                // with `short_conv`: norms of branches and gates of heads, unless the file says not
   bool mamba2 = false;              // layers that the file names have a Mamba-2 in place of attention
@@ -123,6 +124,9 @@ const Family& find_family(ModelFile::Kind kind, const std::string& name, const s
 enum class ImageKind { joined, pooled, merged };
 const Family& image_family(ImageKind kind);
 
+// Gemma 4's drafter. Static; find_family does not know it.
+const Family& assistant_family();
+
 // The file's name for a tensor. role: "token_embd", "token_embd_norm", "token_types", "position_embd", "output_norm" or
 // "output"; of a layer "attn_norm", "attn_q", "attn_k", "attn_v" or all three as "attn_qkv", "attn_q_norm",
 // "attn_k_norm", "attn_rel_b", "attn_output", "attn_output_norm", "post_attention_norm", "cross_attn_norm",
@@ -141,7 +145,7 @@ const Family& image_family(ImageKind kind);
 // 3's norm of pooled states, and "output" for the projection to the width of the text model; Qwen3-VL's in place of
 // these has "merger_up" and "merger_down", and with the number of a layer "deepstack_norm", "deepstack_up" and
 // "deepstack_down" (in Hugging Face's names the number counts these mergers alone). An encoder of sound has "conv1" and
-// "conv2" before its layers.
+// "conv2" before its layers. Gemma 4's drafter has "assistant_in" before its layers and "assistant_out" after them.
 std::string tensor_name(ModelFile::Kind kind, const Family& family, std::string_view role, int layer = -1,
                         std::string_view what = "weight");
 

@@ -78,7 +78,9 @@ inline constexpr TensorName kGemma4Names[] = {{"post_attention_norm", "post_atte
                                               {"layer_gate", "per_layer_input_gate"},
                                               {"layer_proj", "per_layer_projection"},
                                               {"layer_post_norm", "post_per_layer_input_norm"},
-                                              {"layer_scale", "layer_scalar"}};
+                                              {"layer_scale", "layer_scalar"},
+                                              {"assistant_in", "pre_projection"},
+                                              {"assistant_out", "post_projection"}};
 inline constexpr TensorName kEmbeddingGemma2Names[] = {{"post_attention_norm", "post_attention_layernorm"},
                                                        {"ffn_norm", "pre_feedforward_layernorm"},
                                                        {"post_ffw_norm", "post_feedforward_layernorm"},

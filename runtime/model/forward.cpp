@@ -96,6 +96,12 @@ void record_embed(Recorder& r, const Pass& pass) {
   embed(Network(r, pass));
 }
 
+void record_input(Recorder& r, const Pass& pass) {
+  const Network n(r, pass);
+  if (n.embedding_begins_norm())
+    ops::begin_norm(r, n.w.embedding->matrix(), n.a.x, {n.w.attention_norm(0), n.a.begun}, n.tokens);
+}
+
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer) { record(Network(r, pass), layer); }
 
 }  // namespace weft

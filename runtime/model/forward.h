@@ -81,6 +81,8 @@ struct Tail {
 };
 
 void record_embed(Recorder& r, const Pass& pass);
+// In place of record_embed, for a pass whose input is in pass.a.x: prepares it for the first layer.
+void record_input(Recorder& r, const Pass& pass);
 void record_layer(Recorder& r, const Pass& pass, uint32_t layer);
 // tails: by session, in the order of the batch. Tail::Kind::none and logits: only in the pass of a single session.
 void record_tail(Recorder& r, const Pass& pass, std::span<const Tail> tails);

@@ -38,6 +38,10 @@ void Parts::check(Parts* encoder) {
     MaskedHead head;
     sources_of(masked_head(head).matrices, -1, AsStored::yes);
   }
+  if (config_.backbone > 0) {
+    AssistantEnds ends;
+    sources_of(assistant_ends(ends).matrices, -1, AsStored::yes);
+  }
   if (config_.head) {
     HeadWeights weights;
     sources_of(head(weights).matrices, -1, AsStored::yes);
@@ -266,6 +270,12 @@ Pieces Parts::merger(PatchMerger& own, const ImageEnds& ends) {
 
 const TensorView& Parts::position_square(const ImageEnds& ends) {
   return tensors_.need("position_embd", -1, {uint64_t{ends.position_side} * ends.position_side, config_.width});
+}
+
+Pieces Parts::assistant_ends(AssistantEnds& ends) {
+  return {{{ends.in, uint64_t{2} * config_.backbone, {{"assistant_in", config_.width}}, false},
+           {ends.out, config_.width, {{"assistant_out", config_.backbone}}, false}},
+          {}};
 }
 
 // The frames are never rounded to less than f16.

@@ -92,6 +92,7 @@ class Parts {
   Pieces image_ends(ImageEnds& ends);
   Pieces merger(PatchMerger& merger, const ImageEnds& ends);
   const TensorView& position_square(const ImageEnds& ends);  // with mergers
+  Pieces assistant_ends(AssistantEnds& ends);                // config().backbone must be set
   Pieces sound_input(SoundInput& input);                     // of an encoder that reads sound
 
   using Sources = std::vector<std::vector<const TensorView*>>;  // of each matrix, or of each expert's

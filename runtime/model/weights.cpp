@@ -56,6 +56,7 @@ uint64_t Weights::layer_bytes() const {
   if (head) bytes += head->bytes();
   if (layer_inputs) bytes += layer_inputs->bytes() + layer_inputs->table_bytes();
   if (sound) bytes += sound->buffer.bytes();
+  if (assistant) bytes += assistant->buffer.bytes();
   if (encoder) bytes += encoder->weights.layer_bytes();
   for (const Layer& layer : layers) bytes += layer.buffer.bytes();
   return bytes;

@@ -49,6 +49,13 @@ struct PatchMerger {
   Matrix down;  // (rows, joined)
 };
 
+// Weights of Gemma 4's drafter before its layers and after them; backbone: the width of its target (Config::backbone).
+struct AssistantEnds {
+  Buffer buffer;
+  Matrix in;   // (width, 2 * backbone): of the target's embedding of a token, and a state
+  Matrix out;  // (backbone, width): the state for the next guess
+};
+
 // Weights of an image encoder before its layers and after them.
 struct ImageEnds {
   uint32_t pixels = 0, joined = 0, rows = 0;  // the matrices' columns, and the rows of the second
@@ -111,6 +118,7 @@ struct Weights {
   std::unique_ptr<HeadWeights> head;          // of Config::head; nullptr: the model has none
   std::unique_ptr<LayerInputs> layer_inputs;  // nullptr: layers have no embeddings of their own
   std::unique_ptr<SoundInput> sound;          // of an encoder that reads sound; nullptr: it reads tokens
+  std::unique_ptr<AssistantEnds> assistant;   // of Gemma 4's drafter; nullptr: it is none
   std::shared_ptr<const Model> encoder;       // of an encoder-decoder: its other half
   std::vector<Layer> layers;                  // reserved, so that elements stay where they are: views point into them
   std::unique_ptr<Stream> stream;             // nullptr: all layers stay on the device

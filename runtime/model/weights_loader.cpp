@@ -213,6 +213,11 @@ void WeightsLoader::load_ends() {
     const std::vector<Rounding*> roundings = allocate(head.buffer, "masked-token head", -1, parts_.masked_head(head));
     upload(-1, parts_.masked_head(head), roundings);
   }
+  if (config_.backbone > 0) {
+    weights_.assistant = std::make_unique<AssistantEnds>();
+    AssistantEnds& ends = *weights_.assistant;
+    upload(-1, parts_.assistant_ends(ends), allocate(ends.buffer, "drafter's ends", -1, parts_.assistant_ends(ends)));
+  }
   if (config_.head) load_head();
   const TensorView* const bias = parts_.logit_bias();
   if (!bias) return;

@@ -333,6 +333,21 @@ std::span<const abi::Guess> Session::guess(MedusaHeads& heads) {
   return heads.guesses();
 }
 
+void Session::prepare_guesses(AssistantNetwork& drafter) {
+  drafter.take(on_device().schedule.last_state());
+  drafter.guess(kMostDrafted, on_device().kept.state());
+}
+
+std::span<const abi::Guess> Session::guess(AssistantNetwork& drafter, uint32_t count) {
+  Schedule& schedule = on_device().schedule;
+  drafter.begin(ids_.back(), ids_.size() - 1);
+  schedule.submit_commands(drafter.take(schedule.last_state()));
+  schedule.submit_commands(drafter.guess(count, on_device().kept.state()));
+  schedule.wait_all();
+  stats_.readback_bytes += drafter.guesses(count).size_bytes();
+  return drafter.guesses(count);
+}
+
 // Bytes of the states that a token at this position reads.
 double Session::cache_bytes_at(size_t position) const {
   double bytes = 0;

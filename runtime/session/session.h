@@ -13,6 +13,7 @@
 
 #include "model/adapter.h"
 #include "model/kept_context.h"
+#include "run/assistant.h"
 #include "run/encoder.h"
 #include "run/medusa.h"
 #include "run/schedule.h"
@@ -145,8 +146,11 @@ class Session {
   // Guesses of the heads from the state that the last token was chosen from. Call it during a generate(), with no pass
   // in flight.
   std::span<const abi::Guess> guess(MedusaHeads& heads);
-  // Has the kernels of guess() compiled.
+  // The same of a drafter: `count` guesses, 1 to kMostDrafted, each of which follows the one before.
+  std::span<const abi::Guess> guess(AssistantNetwork& drafter, uint32_t count);
+  // Both have the kernels of guess() compiled.
   void prepare_guesses(MedusaHeads& heads);
+  void prepare_guesses(AssistantNetwork& drafter);
 
   // Makes the context these ids, keeping what is computed of their common prefix. Throws Error(invalid_argument) for
   // an empty list or an id outside the vocabulary, Error(context_full).

@@ -1,4 +1,6 @@
 """`--speculate lookup` and `--draft` of `generate`, `bench` and `chat`."""
+import json
+import shutil
 import unittest
 
 from support import FOLDER, GENERATE_KEYS, ROOT, chatty, model, plain, weft, weft_json
@@ -67,6 +69,25 @@ class Speculation(unittest.TestCase):
         self.assertGreater(guessed["speculation"]["accepted"], 0)
         kept = self.generate(*options, "--head", "keep:ascii", "--speculate", "lookup")
         self.assertEqual(kept["speculation"]["passes"], 0)
+
+    def test_the_drafter_of_a_gemma4(self):
+        target, drafter = FOLDER / "gemma4", ROOT / "tests/model/golden_assistants/gemma4"
+        shutil.copytree(ROOT / "tests/model/golden/gemma4", target, ignore=shutil.ignore_patterns("*.gguf"), dirs_exist_ok=True)
+        letters = [chr(letter) for letter in (*range(33, 127), *range(161, 173), *range(174, 198), 288)]
+        (target / "tokenizer.json").write_text(json.dumps(dict(
+            model=dict(type="BPE", vocab={letter: i for i, letter in enumerate(letters)}, merges=[]),
+            pre_tokenizer=dict(type="ByteLevel", add_prefix_space=False), decoder=dict(type="ByteLevel"))))
+        for options in (("--temperature", 0), ("--temperature", 0.8, "--seed", 5)):
+            with self.subTest(options=options):
+                without, guessed = (self.generate(*options, *draft, path=target) for draft in ((), ("--draft", drafter)))
+                self.assertEqual(guessed["ids"], without["ids"])
+                self.assertEqual(guessed["speculation"]["kind"], "draft")
+        report = weft_json("bench", "-m", target, "--draft", drafter, "-p", 4, "-n", 24, "--repeat", 1)
+        self.assertEqual(report["speculation"]["kind"], "draft")
+        _, err = weft("generate", "-m", plain(), "-p", "x", "--draft", drafter, expect=2)
+        self.assertIn("weft: --draft: 'model_type' is 'gemma4_assistant', which guesses for a Gemma 4", err)
+        _, err = weft("generate", "-m", drafter, "-p", "x", expect=1)
+        self.assertIn("guesses for a Gemma 4", err)
 
     def test_medusa_heads(self):
         heads = model("heads.gguf", "--medusa", 3)

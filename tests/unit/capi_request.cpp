@@ -228,6 +228,7 @@ TEST_F(RequestTest, AWrongOneChangesNothing) {
        [](weft_request& r) { r.speculation = static_cast<weft_speculation>(99); }},
       {"draft", WEFT_INVALID_ARGUMENT, [](weft_request& r) { r.speculation = WEFT_SPECULATE_DRAFT; }},
       {"medusa", WEFT_INVALID_ARGUMENT, [](weft_request& r) { r.medusa = nullptr; }},
+      {"assistant", WEFT_INVALID_ARGUMENT, [](weft_request& r) { r.speculation = WEFT_SPECULATE_ASSISTANT; }},
       {"stop", WEFT_INVALID_ARGUMENT, [&](weft_request& r) { r.stops = empty; }},
       {"stops", WEFT_INVALID_ARGUMENT, [&](weft_request& r) { r.stops = null; }},
       {"stops", WEFT_INVALID_ARGUMENT, [](weft_request& r) { r.stops = nullptr; }},
@@ -250,6 +251,9 @@ TEST_F(RequestTest, AWrongOneChangesNothing) {
   }
   weft_request request = full();
   request.medusa = "/nonexistent";
+  EXPECT_EQ(set(request), WEFT_NOT_FOUND);
+  request.speculation = WEFT_SPECULATE_ASSISTANT;
+  request.assistant = "/nonexistent";
   EXPECT_EQ(set(request), WEFT_NOT_FOUND);
   EXPECT_EQ(answer(session_), want);
   EXPECT_EQ(weft_session_set_request(session_, nullptr, &error_), WEFT_INVALID_ARGUMENT);

@@ -31,7 +31,14 @@ extern "C" {
  * of another width, WEFT_BAD_FILE for a file that is none or has a number that is not finite, WEFT_NOT_FOUND, WEFT_IO,
  * WEFT_OUT_OF_MEMORY.
  *
- * With a draft or Medusa heads, a session without a context generates some 20 tokens when they are set, for
+ * WEFT_SPECULATE_ASSISTANT: the drafter of a Gemma 4 guesses, Transformers' gemma4_assistant: a small network that was
+ * trained for the session's model, on its last states, and that attends to the keys and values of its session. It is
+ * loaded from a Hugging Face folder to the model's device for this session, and again after weft_model_recover.
+ * WEFT_INVALID_ARGUMENT for a drafter of another model: another width, vocabulary, window or shape of caches, or no
+ * Gemma 4; WEFT_BAD_FILE for a file or folder that is none, WEFT_UNSUPPORTED, WEFT_NOT_FOUND, WEFT_IO,
+ * WEFT_OUT_OF_MEMORY.
+ *
+ * With a draft, Medusa heads or a drafter, a session without a context generates some 20 tokens when they are set, for
  * at most a second, to learn how long checks take; not with a limited duty (duty.h).
  *
  * The tokens are those without guesses, with every head and sampling: each is chosen as it would be alone, and a guess
@@ -43,7 +50,7 @@ extern "C" {
  * In a batch one pass checks the guesses of all sessions, as many of each as make the most tokens a second of all
  * sessions together. There only WEFT_SPECULATE_LOOKUP guesses, and only in batches of at most WEFT_MAX_BATCH / 2
  * sessions; the others have no effect. A session with a grammar, which has passes of its own in a weft_batch, guesses
- * there as it does alone, in all three ways. */
+ * there as it does alone, in all ways. */
 
 /* Sums since the session was created or reset. A guessed token is accepted if it is what was chosen. Each pass that
  * checks guesses generates the tokens accepted in it, and one more. */

@@ -473,9 +473,10 @@ typedef enum weft_grammar_kind WEFT_ENUM {
 /* Where guesses of tokens ahead come from; speculate.h explains them. They never change what is chosen. */
 typedef enum weft_speculation WEFT_ENUM {
   WEFT_SPECULATE_OFF = 0,
-  WEFT_SPECULATE_LOOKUP, /* from the context itself */
-  WEFT_SPECULATE_DRAFT,  /* from a smaller model */
-  WEFT_SPECULATE_MEDUSA  /* from Medusa heads */
+  WEFT_SPECULATE_LOOKUP,   /* from the context itself */
+  WEFT_SPECULATE_DRAFT,    /* from a smaller model */
+  WEFT_SPECULATE_MEDUSA,   /* from Medusa heads */
+  WEFT_SPECULATE_ASSISTANT /* from the drafter of a Gemma 4 */
 } weft_speculation;
 
 #define WEFT_MAX_LOGPROBS 20
@@ -540,6 +541,7 @@ typedef struct weft_request {
   /* Not 0: the session keeps its present sampling, or its present biases, for example those of a restored file. The
    * request's own are then not used. */
   int keep_sampling, keep_biases;
+  const char* assistant; /* for WEFT_SPECULATE_ASSISTANT: the folder of a drafter, else not used */
 } weft_request;
 
 /* The default sampling, the head "full", and nothing else. */

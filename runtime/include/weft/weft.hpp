@@ -401,7 +401,7 @@ struct Request {
   std::string grammar, grammar_place;
   weft_speculation speculation = WEFT_SPECULATE_OFF;
   const weft_model* draft = nullptr;
-  std::string medusa;
+  std::string medusa, assistant;
   std::vector<std::string> stops;
   std::vector<std::pair<std::uint32_t, float>> biases;  // ids and what is added to their logits
   std::uint32_t logprobs = 0;
@@ -442,6 +442,7 @@ class Session {
     c.speculation = request.speculation;
     c.draft = request.draft;
     c.medusa = request.medusa.c_str();
+    c.assistant = request.assistant.c_str();
     c.stops = stops.data();
     c.stop_count = stops.size();
     c.bias_ids = ids.data();
@@ -466,13 +467,18 @@ class Session {
     change([&](Request& request) { request.head = head; });
   }
   void set_speculation(weft_speculation kind) {
-    change([&](Request& request) { request.speculation = kind, request.draft = nullptr, request.medusa.clear(); });
+    change([&](Request& request) {
+      request.speculation = kind, request.draft = nullptr, request.medusa.clear(), request.assistant.clear();
+    });
   }
   void set_draft(const Model& draft) {
     change([&](Request& request) { request.speculation = WEFT_SPECULATE_DRAFT, request.draft = draft.get(); });
   }
   void set_medusa(const std::string& path) {
     change([&](Request& request) { request.speculation = WEFT_SPECULATE_MEDUSA, request.medusa = path; });
+  }
+  void set_assistant(const std::string& folder) {
+    change([&](Request& request) { request.speculation = WEFT_SPECULATE_ASSISTANT, request.assistant = folder; });
   }
   void set_logit_bias(std::vector<std::pair<std::uint32_t, float>> biases) {
     change([&](Request& request) { request.biases = std::move(biases), request.keep_biases = false; });

@@ -166,6 +166,7 @@ class weft_speculation(enum.IntEnum):
     WEFT_SPECULATE_LOOKUP = 1
     WEFT_SPECULATE_DRAFT = 2
     WEFT_SPECULATE_MEDUSA = 3
+    WEFT_SPECULATE_ASSISTANT = 4
 
 
 class weft_request(ctypes.Structure):
@@ -189,6 +190,7 @@ class weft_request(ctypes.Structure):
         ("bias_count", ctypes.c_size_t),
         ("keep_sampling", ctypes.c_int),
         ("keep_biases", ctypes.c_int),
+        ("assistant", ctypes.c_char_p),
     ]
 
 

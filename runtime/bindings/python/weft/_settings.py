@@ -25,6 +25,7 @@ class Settings(TypedDict, total=False):
     speculate: "lookup" guesses tokens ahead where that pays; they are the same. "off": never.
     draft: a smaller model with the same tokenizer that guesses instead.
     medusa: a GGUF file of Medusa heads for the model, which guess instead.
+    assistant: the folder of a Gemma 4's drafter, which guesses instead.
     adapter: a LoRA adapter of the model; another one has the context computed again.
     grammar: llama.cpp's GBNF. At most one of grammar, json_schema, regex and response_format is given.
     json_schema: a JSON schema, as a text or a dict.
@@ -54,6 +55,7 @@ class Settings(TypedDict, total=False):
     speculate: Literal["off", "lookup"]
     draft: Model | None
     medusa: str | os.PathLike[str] | None
+    assistant: str | os.PathLike[str] | None
     adapter: Adapter | None
     grammar: str | None
     json_schema: str | Mapping[str, Any] | None
@@ -103,10 +105,10 @@ def request_of(values: Mapping[str, Any], kept: set[str], apart: bool, draft: Ha
     if (grammar := _one_of(values, GRAMMARS)) is not None:
         request.grammar_kind = choose(_c.weft_grammar_kind, GRAMMARS[grammar])
         request.grammar = to_text(values[grammar])
-    guesses = _one_of(values, ("draft", "medusa"))
+    guesses = _one_of(values, ("draft", "medusa", "assistant"))
     request.speculation = choose(_c.weft_speculation, guesses or values.get("speculate", "off"))
     request.draft = draft.pointer if draft else None
-    request.medusa = None if values.get("medusa") is None else os.fsencode(values["medusa"])
+    request.medusa, request.assistant = (None if values.get(name) is None else os.fsencode(values[name]) for name in ("medusa", "assistant"))
     stops, biases, think = [to_text(stop) for stop in values.get("stop", ())], values.get("logit_bias", {}), values.get("think")
     request.stops = (ctypes.c_char_p * len(stops))(*stops)
     request.bias_ids, request.biases = to_ids(list(biases)), (ctypes.c_float * len(biases))(*biases.values())
