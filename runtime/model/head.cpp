@@ -25,7 +25,7 @@ struct Head : Network {
       return choose(tails, ops::best_count(r.device().plan(), table()));
     }
     if (c.head)
-      own_head(rows, a.normed, a.logits, tails);
+      own_head(static_cast<uint32_t>(tails.size()), a.normed, a.logits, tails);
     else if (!std::ranges::all_of(tails, [](const Tail& tail) { return tail.partial; }))
       ops::project(r, table(), a.rotated, a.logits, rows);
     finish_logits(tails);
@@ -134,7 +134,7 @@ struct Head : Network {
   }
   // logits[i] = what the model's head with weights of its own makes of states[i].
   // states (rows, stride_of(width)) after the final norm, logits (rows, stride_of(vocab))
-  // tails: what is chosen from each row's logits; none: nothing, all of them are needed.
+  // tails: what is chosen from each row's logits, one for each; none: nothing, all of them are needed.
   void own_head(uint32_t rows, const View& states, const View& logits, std::span<const Tail> tails = {}) const {
     const uint64_t bytes = uint64_t{stride_of(c.width)} * 4, logit_bytes = uint64_t{stride_of(c.vocab)} * 4;
     for (uint32_t i = 0; i < rows; ++i) {

@@ -1,6 +1,7 @@
 // Models whose probabilities come from several softmaxes: against PyTorch and Transformers
 // (tests/tools/softmax_goldens.py), and what a session does with them.
 #include <cmath>
+#include <deque>
 #include <fstream>
 
 #include "base/error.h"
@@ -89,22 +90,29 @@ TEST_P(SoftmaxesTest, LogProbabilitiesAndSampling) {
   for (size_t i = 0; i < chosen.size(); ++i) EXPECT_NEAR(chosen[i], -scores[prompt_.size() - 1 + i], 1e-3);
 }
 
+// Passes have a power of two of rows, whether there are as many sessions or fewer.
 TEST_P(SoftmaxesTest, Batches) {
   const auto model = load_model(open_device(), path_, Format::f16);
-  Session a(*model, 128, {}), b(*model, 128, {});
-  a.set_sampling(greedy()), b.set_sampling(greedy());
-  const Ids other = some_ids(9, model->config.vocab);
-  Session alone(*model, 128, {});
-  alone.set_sampling(greedy());
-  const std::vector<Ids> want = {greedy_, generate(alone, other, static_cast<uint32_t>(greedy_.size()))};
-  a.prompt(prompt_), b.prompt(other);
-  std::vector<Ids> got(2);
-  const auto entry = [&](Session& session, Ids& ids) {
-    return BatchEntry{session, static_cast<uint32_t>(greedy_.size()), true,
-                      [&ids](uint32_t id) { return ids.push_back(id), true; }};
-  };
-  generate_batch({entry(a, got[0]), entry(b, got[1])});
-  EXPECT_EQ(got, want);
+  const auto count = static_cast<uint32_t>(greedy_.size());
+  for (const uint32_t sessions : {2u, 3u, 5u}) {
+    SCOPED_TRACE(sessions);
+    std::deque<Session> all;
+    std::vector<BatchEntry> entries;
+    std::vector<Ids> want, got(sessions);
+    for (uint32_t i = 0; i < sessions; ++i) {
+      const Ids prompt = i == 0 ? prompt_ : some_ids(7 + 2 * i, model->config.vocab);
+      Session alone(*model, 128, {});
+      alone.set_sampling(greedy());
+      want.push_back(generate(alone, prompt, count));
+      Session& one = all.emplace_back(*model, 128, Ids());
+      one.set_sampling(greedy());
+      one.prompt(prompt);
+      entries.push_back({one, count, true, [&got, i](uint32_t id) { return got[i].push_back(id), true; }});
+    }
+    EXPECT_EQ(want[0], greedy_);
+    generate_batch(entries);
+    EXPECT_EQ(got, want);
+  }
 }
 
 // Half of the prompt as rows of the table, and a saved session that goes on.
