@@ -441,20 +441,23 @@ std::vector<PassTimes> Session::time(uint32_t tokens, uint32_t count, const Subm
   Schedule& schedule = on_device().schedule;
   const uint32_t chunk = schedule.chunk_tokens();
   KeptContext& kept = on_device().kept;
-  kept.truncate(first);
   const Tail tail = next_tail(begin(true));
   const StepState& state = on_device().step.state;
-  std::vector<PassTimes> times;
-  run([&] {
-    state.end_at(first);
+  const auto go_to_first = [&] {
+    kept.truncate(first);  // keeps fewer tokens if a state cannot go back there
+    state.begin(cached(), first);
     for (; cached() < first; kept.set_tokens(std::min(cached() + chunk, first))) {
       kept.will_write(std::min(cached() + chunk, first));
       schedule.submit(chunk, {Tail::Kind::none});
     }
     schedule.wait_all();
     kept.add_checkpoint(first);
+  };
+  std::vector<PassTimes> times;
+  run([&] {
+    go_to_first();
     while (times.size() < count) {
-      kept.truncate(first);
+      go_to_first();
       kept.will_write(ids_.size());
       state.begin(first, ids_.size());
       const auto start = std::chrono::steady_clock::now();
