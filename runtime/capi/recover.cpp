@@ -56,9 +56,10 @@ DeviceUser::~DeviceUser() { std::erase(model->users, this); }
 
 void destroy(DeviceUser* user) noexcept {
   const NoCancel whole;
-  if (!user || is_inherited(*user->model) || user->in_use.exchange(true)) return;
-  const ModelUse model(&*user->model);  // outlives the lock
-  const std::lock_guard lock(model->users_mutex);
+  if (!user || is_inherited(*user->model)) return;
+  const ModelUse model(&*user->model);             // outlives the lock
+  const std::lock_guard lock(model->users_mutex);  // a recovery holds it while it has taken all users
+  if (user->in_use.exchange(true)) return;
   delete user;
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <unistd.h>
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -378,6 +379,27 @@ TEST_F(RecoverTest, CallsWaitWhileTheDeviceIsOpenedAgain) {
   });
   while (!done && !HasFailure())
     EXPECT_EQ(weft_session_prompt(session, prompt.data(), prompt.size(), &error_), WEFT_OK) << error_.sentence;
+  thread.join();
+}
+
+// Waits until another thread's recovery has opened the device, which it does before all else.
+void wait_for_device(size_t created, const std::atomic<bool>& done) {
+  while (!done && created_devices() == created) std::this_thread::yield();
+}
+
+// A session that is freed then is idle, though the recovery has taken it. TearDown counts the devices.
+TEST_F(RecoverTest, FreedWhileTheDeviceIsOpenedAgain) {
+  weft_session* const session = make_session();
+  sessions_.pop_back();
+  const size_t created = created_devices();
+  std::atomic<bool> done = false;
+  std::thread thread([&] {
+    weft_error error = {};
+    EXPECT_EQ(weft_model_recover(model_, &error), WEFT_OK) << error.sentence;
+    done = true;
+  });
+  wait_for_device(created, done);
+  weft_session_free(session);
   thread.join();
 }
 
