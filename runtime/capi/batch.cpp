@@ -19,11 +19,11 @@ struct weft_batch : DeviceUser {
 
   struct Member {
     Member(weft_session* added, const weft_generate_options& given)
-        : session(added), use(added), options(given), prompt(*added, options) {}
+        : session(added), use(added), options(given), call(*added, options) {}
     weft_session* session;
     InUse use;
     weft_generate_options options;
-    PromptTeller prompt;
+    GenerateCall call;
   };
   std::list<Member> members;  // before the batch, whose callbacks refer to them
   ContinuousBatch batch;
@@ -50,11 +50,10 @@ weft_status weft_generate_batch(weft_batch_entry* entries, size_t count, weft_er
   return guard(error, [&] {
     require(entries || count == 0, "entries", "it is NULL");
     struct Entry {
-      Entry(weft_session* of, const weft_generate_options& given)
-          : session(*of), options(given), prompt(*of, options) {}
+      Entry(weft_session* of, const weft_generate_options& given) : session(*of), options(given), call(*of, options) {}
       weft_session& session;
       const weft_generate_options options;
-      const PromptTeller prompt;
+      const GenerateCall call;
     };
     std::map<weft_session*, InUse> uses;  // one that is given twice is refused by generate_batch
     std::list<Entry> all;

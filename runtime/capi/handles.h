@@ -270,13 +270,18 @@ namespace weft::capi {
 // Does what weft_session_set_request does. The session is in use by the caller.
 void set_request(weft_session& session, const weft_request* request);
 
-// Has a session tell its progress in prompts to the caller's callback.
-class PromptTeller {
+// Held by a call that generates with a session, until it returns. Has the session tell its progress in prompts to the
+// caller's callback. Its end forgets a cancel, so that a late one does not stop the next call. Before that, a cancel
+// stays: it must also end a generate that begins again, for example after a lost device.
+class GenerateCall {
  public:
-  PromptTeller(weft_session& session, const weft_generate_options& options);
-  ~PromptTeller() { session_.session.set_on_prompt(nullptr); }
-  PromptTeller(const PromptTeller&) = delete;
-  PromptTeller& operator=(const PromptTeller&) = delete;
+  GenerateCall(weft_session& session, const weft_generate_options& options);
+  ~GenerateCall() {
+    session_.session.set_on_prompt(nullptr);
+    session_.session.clear_cancel();
+  }
+  GenerateCall(const GenerateCall&) = delete;
+  GenerateCall& operator=(const GenerateCall&) = delete;
 
  private:
   weft_session& session_;

@@ -171,7 +171,7 @@ Stop capi::generate(weft_session& session, const weft_generate_options& options,
   return reason;
 }
 
-capi::PromptTeller::PromptTeller(weft_session& session, const weft_generate_options& options) : session_(session) {
+capi::GenerateCall::GenerateCall(weft_session& session, const weft_generate_options& options) : session_(session) {
   if (!options.prompt_callback) return;
   session.session.set_on_prompt([callback = options.prompt_callback, user = options.user](size_t done, size_t all) {
     return callback(user, static_cast<uint32_t>(done), static_cast<uint32_t>(all)) == 0;
@@ -179,7 +179,7 @@ capi::PromptTeller::PromptTeller(weft_session& session, const weft_generate_opti
 }
 
 weft_stop capi::generate_answer(weft_session& session, const weft_generate_options& options) {
-  const PromptTeller prompt(session, options);
+  const GenerateCall call(session, options);
   if (session.reasoning) session.reasoning->listen(options.reasoning_callback, options.user);
   const std::function<bool(uint32_t)> tell_one = teller(session, options);
   const Stop reason =

@@ -37,10 +37,7 @@ uint32_t packed(std::span<const uint8_t> parents) {
 
 }  // namespace
 
-Session::Generation::~Generation() {
-  s_.drain();
-  s_.cancelled_ = false;
-}
+Session::Generation::~Generation() { s_.drain(); }
 
 Stop Session::Generation::run() {
   const bool drafts = this->drafts();
@@ -175,7 +172,7 @@ bool Session::Generation::begin() {
   begun_ = true;
   // One more token must fit: the last one may have filled the context.
   if (s_.ids_.size() >= s_.context_) return stop_ = Stop::context, false;
-  if (s_.cancelled_.exchange(false)) return stop_ = Stop::caller, false;
+  if (s_.cancelled()) return stop_ = Stop::caller, false;
   begin_ = first_token_ = Clock::now();
   tail_ = s_.begin(ignore_stop_tokens_);
   if (s_.matcher_ && s_.matcher_->finished()) return stop_ = Stop::grammar, false;
@@ -188,12 +185,12 @@ bool Session::Generation::begin() {
 
 // Before a pass of the prompt: tells the progress. False if no more is wanted.
 bool Session::Generation::prompt_goes_on() {
-  if (s_.cancelled_.load(std::memory_order_relaxed)) return false;
+  if (s_.cancelled()) return false;
   if (!s_.on_prompt_) return true;
   while (s_.on_device().schedule.in_flight() > 1) s_.on_device().schedule.wait_oldest();
   const size_t left =
       s_.ids_.size() - s_.cached() + s_.on_device().schedule.in_flight() * s_.on_device().schedule.chunk_tokens();
-  return s_.on_prompt_(fresh_ - left, fresh_) && !s_.cancelled_.load(std::memory_order_relaxed);
+  return s_.on_prompt_(fresh_ - left, fresh_) && !s_.cancelled();
 }
 
 void Session::Generation::start(bool in_batch) {
@@ -280,7 +277,7 @@ void Session::Generation::receive(double sharing) {
 std::optional<Stop> Session::Generation::reason_to_stop(const abi::RingEntry& entry, bool go_on) {
   if (ENTRY_FINISHED(entry.flags) == FINISH_STOP) return Stop::token;
   if (s_.matcher_ && s_.matcher_->finished()) return Stop::grammar;
-  if (!go_on || s_.cancelled_.load(std::memory_order_relaxed)) return Stop::caller;
+  if (!go_on || s_.cancelled()) return Stop::caller;
   if (received_ == wanted_) return wanted_ == max_tokens_ ? Stop::length : Stop::context;
   return std::nullopt;
 }

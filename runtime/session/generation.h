@@ -15,7 +15,7 @@ class Session::Generation {
  public:
   Generation(Session& session, uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token)
       : s_(session), max_tokens_(max_tokens), ignore_stop_tokens_(ignore_stop_tokens), on_token_(on_token) {}
-  ~Generation();  // waits for all passes; clears a late cancel, so that it does not stop the next generation
+  ~Generation();  // waits for all passes
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 

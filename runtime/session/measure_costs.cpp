@@ -73,13 +73,11 @@ void Session::measure_costs() {
       session.drafter_ = std::move(drafter);
       session.matcher_ = std::move(matcher);
       session.on_prompt_ = std::move(on_prompt);
-      if (cancelled) session.cancel();  // it is meant for the next generate
     }
     Session& session;
     std::unique_ptr<Drafter> drafter;
     std::unique_ptr<TokenRules> matcher;
     OnPrompt on_prompt;
-    bool cancelled = session.cancelled();
   } aside(*this);
   try {
     auto owned = std::make_unique<Rehearsal>(model_.config.checks_trees());
@@ -87,14 +85,12 @@ void Session::measure_costs() {
     drafter_ = std::move(owned);
     prompt(std::array{uint32_t{0}});
     const Stopwatch time = stopwatch();
-    generate(0, true, [&](uint32_t) {
-      aside.cancelled |= cancelled();
-      return !rehearsal.done() && time.seconds() < kMostSeconds;
-    });
+    generate(0, true, [&](uint32_t) { return !rehearsal.done() && time.seconds() < kMostSeconds; });
+    if (cancelled()) return;  // the cancel is meant for the next generate
     auto measured = std::make_unique<PassCosts>(rehearsal.costs());
     measured->trust();
-    if (!aside.cancelled) aside.drafter->learn(*measured);
-    if (!aside.cancelled && rehearsal.done()) measured_ = std::move(measured);
+    aside.drafter->learn(*measured);
+    if (rehearsal.done()) measured_ = std::move(measured);
   }
   WEFT_LET_THREAD_END
   catch (...) {  // the next generate tells of it

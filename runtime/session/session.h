@@ -176,9 +176,12 @@ class Session {
 
   // Throws Error(invalid_argument) without a prompt.
   Stop generate(uint32_t max_tokens, bool ignore_stop_tokens, const OnToken& on_token);
+  // Ends a generate under way, and later ones at their start, until clear_cancel(). A caller that generates several
+  // times for one answer, or again after the device was lost, clears it when all of that has ended.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }  // lock-free: safe in a signal handler
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
-  void clear_cancel() { cancelled_.store(false, std::memory_order_relaxed); }
+  // Returns true if there was one.
+  bool clear_cancel() { return cancelled_.exchange(false, std::memory_order_relaxed); }
 
   // Negative log-likelihoods of ids[1 ..]; replaces the context. Throws Error(unsupported) for an encoder-decoder.
   std::vector<float> score(std::span<const uint32_t> ids);

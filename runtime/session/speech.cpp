@@ -187,7 +187,7 @@ void SpeechReader::decode_at(Window& window, const Frames& frames, std::span<con
     if (id != tokens_.end) window.ids.push_back(id);
     return true;
   });
-  cancelled_ = cancel_asked_.exchange(false) || stop == Stop::caller;
+  cancelled_ = session_.clear_cancel() || stop == Stop::caller;
   window.mean_logprob = logprobs / (static_cast<double>(window.ids.size()) + 1);
 }
 
@@ -364,11 +364,8 @@ void SpeechReader::read_windows(const OnSegment& on_segment) {
 // Returns false to stop.
 bool SpeechReader::read_window(Recording& r, size_t& count, const OnSegment& on_segment) {
   const Frames frames = window_at(r, count);
-  if (cancel_asked_.load()) {
-    clear_cancel();
-    cancelled_ = true;
-    return false;
-  }
+  cancelled_ = session_.clear_cancel();
+  if (cancelled_) return false;
   if (*std::ranges::max_element(r.frames.at(r.next, count)) < kInaudible) return true;
   if (language_.empty()) language_ = find_language(frames);
   const Window window = decode(frames, r);

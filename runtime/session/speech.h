@@ -2,7 +2,6 @@
 // window by window of 30 seconds, each from where the text of the one before ends.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -105,15 +104,9 @@ class SpeechReader {
   // Has the work keep to the limit, in small submissions; nullptr: no longer.
   void keep_to(std::shared_ptr<DutyLimit> limit) { session_.duty().keep_to(std::move(limit)); }
   // From anywhere: the recording then ends before its next segment.
-  void cancel() {
-    cancel_asked_.store(true, std::memory_order_relaxed);
-    session_.cancel();
-  }
+  void cancel() { session_.cancel(); }
   // Forgets one that came when nothing was heard.
-  void clear_cancel() {
-    cancel_asked_.store(false, std::memory_order_relaxed);
-    session_.clear_cancel();
-  }
+  void clear_cancel() { session_.clear_cancel(); }
   bool cancelled() const { return cancelled_; }  // the last recording was
 
  private:
@@ -152,7 +145,6 @@ class SpeechReader {
   Session session_;
   std::optional<Recording> recording_;
   std::string language_;
-  std::atomic<bool> cancel_asked_ = false;  // until it is obeyed; the session forgets one that comes with a last token
   bool cancelled_ = false;
 };
 

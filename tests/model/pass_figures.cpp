@@ -113,6 +113,7 @@ class Rewriting {
     const double seconds = std::chrono::duration<double>(end - begin).count();
     for (const auto& one : sessions_) one->cancel();
     while (batch_.size() > 0) batch_.step();
+    for (const auto& one : sessions_) one->clear_cancel();
     return static_cast<double>(all - 1) / seconds;
   }
   // True if the sessions' texts agree with the other's, as far as both have come.

@@ -232,17 +232,20 @@ TEST_F(SessionTest, StopsWhenTheCallerSaysSo) {
   EXPECT_EQ(got, all);  // the tokens that ran ahead left no trace
 }
 
-TEST_F(SessionTest, CancelEndsTheNextGenerateAtItsStart) {
+TEST_F(SessionTest, CancelEndsGeneratesAtTheirStartUntilItIsCleared) {
   Session session(*model_, 256, {});
   session.prompt(ids(10));
   session.cancel();
   int calls = 0;
   EXPECT_EQ(session.generate(5, true, [&](uint32_t) { return ++calls > 0; }), Stop::caller);
+  EXPECT_EQ(session.generate(5, true, [&](uint32_t) { return ++calls > 0; }), Stop::caller);
   EXPECT_EQ(calls, 0);
+  EXPECT_TRUE(session.clear_cancel());
+  EXPECT_FALSE(session.clear_cancel());
   EXPECT_EQ(session.generate(5, true, [&](uint32_t) { return ++calls > 0; }), Stop::length);
 }
 
-TEST_F(SessionTest, ACancelThatCameTooLateIsForgotten) {
+TEST_F(SessionTest, ACancelWithTheLastTokenStaysToo) {
   Session session(*model_, 256, {});
   session.prompt(ids(10));
   EXPECT_EQ(session.generate(5, true,
@@ -252,6 +255,8 @@ TEST_F(SessionTest, ACancelThatCameTooLateIsForgotten) {
                              }),
             Stop::caller);
   int calls = 0;
+  EXPECT_EQ(session.generate(2, true, [&](uint32_t) { return ++calls > 0; }), Stop::caller);
+  session.clear_cancel();
   EXPECT_EQ(session.generate(2, true, [&](uint32_t) { return ++calls > 0; }), Stop::length);
   EXPECT_EQ(calls, 2);
 }

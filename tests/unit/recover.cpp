@@ -11,6 +11,7 @@
 
 #include "weft/batch.h"
 #include "weft/descriptor.h"
+#include "weft/duty.h"
 #include "weft/speculate.h"
 
 namespace weft {
@@ -401,6 +402,31 @@ TEST_F(RecoverTest, FreedWhileTheDeviceIsOpenedAgain) {
   wait_for_device(created, done);
   weft_session_free(session);
   thread.join();
+}
+
+// A cancel that came when the device was about to be lost ends the generate after the recovery, and nothing later.
+TEST_F(RecoverTest, ACancelBeforeTheDeviceIsLost) {
+  ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
+  weft_session* const session = make_session(WEFT_POLICY_POLITE);
+  const Ids want = answer(session, 20);
+  ASSERT_EQ(weft_session_set_duty(session, 0.5f, &error_), WEFT_OK) << error_.sentence;
+  for (const int at : {1, 8}) {
+    SCOPED_TRACE(at);
+    const size_t created = created_devices();
+    int left = at;
+    const auto on_pause = [](void* user, double) {
+      if (--*static_cast<int*>(user) != 0) return 0;
+      lose_device_at(1);
+      return 1;
+    };
+    ASSERT_EQ(weft_session_set_pause_callback(session, on_pause, &left, &error_), WEFT_OK);
+    Ids ids;
+    EXPECT_EQ(answer(session, 20, ids), WEFT_OK) << error_.sentence;
+    EXPECT_EQ(created_devices(), created + 1);
+    ASSERT_LT(ids.size(), 20u);
+    EXPECT_EQ(generate(session, static_cast<uint32_t>(20 - ids.size()), ids), WEFT_OK) << error_.sentence;
+    EXPECT_EQ(ids, want);
+  }
 }
 
 TEST_F(RecoverTest, ABatchIsEmptyAndItsSessionsGoOn) {
