@@ -289,7 +289,8 @@ std::string Session::restore(std::span<const std::byte> file, const std::string&
   if (input_count > 0) std::memcpy(input.data(), parts.rest.data() + count * 4, input_count * 4);
   std::vector<float> rows(soft_count * soft_width());
   if (soft_count > 0) std::memcpy(rows.data(), &parts.rest[id_bytes], rows.size() * 4);
-  if (!are_numbered(ids, soft_count) || !are_finite(rows))
+  const bool soft_answer = std::any_of(ids.begin() + static_cast<ptrdiff_t>(prompt), ids.end(), is_soft);
+  if (!are_numbered(ids, soft_count) || !are_finite(rows) || soft_answer)
     throw Error(Code::bad_file, "its soft tokens are not those of a context", place);
   std::vector<uint32_t> hard;
   std::ranges::copy_if(ids, std::back_inserter(hard), [](uint32_t id) { return !is_soft(id); });

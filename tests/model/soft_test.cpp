@@ -260,6 +260,14 @@ TEST_F(SoftTest, SavedSessionsKeepTheRows) {
   ASSERT_NE(at, std::string::npos);
   --fewer[at + 7];
   EXPECT_TRUE(refused(fewer));
+  // A model generates no soft token: the last one, of the prompt, as if it had been generated.
+  for (const char* prompt : {"74", "0 "}) {
+    std::string generated = good;
+    const size_t end = generated.find("\"prompt\":75");
+    ASSERT_NE(end, std::string::npos);
+    generated.replace(end + 9, 2, prompt);
+    EXPECT_TRUE(refused(generated)) << prompt;
+  }
 }
 
 // A row has no embeddings of the layers' own.
