@@ -3,90 +3,101 @@
 #include <utility>
 
 namespace weft {
+namespace {
+
+Pass with_tokens(const Pass& pass, uint32_t tokens) {
+  Pass changed = pass;
+  changed.tokens = tokens;
+  return changed;
+}
+
+}  // namespace
 
 Schedule::Schedule(const Pass& pass, Policy policy, Duty& duty)
     : pass_(pass),
       chunk_tokens_(pass.model.device->plan().chunk_tokens),
       shards_(pass.model.weights.shards.empty() ? nullptr : std::make_unique<ShardPasses>(pass.model, chunk_tokens_)),
-      pool_(pass.model.device),
       queue_(pass.model, policy, {&duty}) {
   if (shards_) pass_.shards = shards_->views();
   // Every kernel of a greedy session is asked for before the first recording waits for one.
   Recorder dry_run(*pass.model.device);
   const Tail greedy[] = {{Tail::Kind::greedy}};
-  ask_for_layers(dry_run);
+  ask_for_layers(dry_run, pass_);
   for (const uint32_t tokens : {1u, chunk_tokens_}) {
     if (shards_)
       record_shard_state(dry_run, pass_of(tokens)), record_own_rows(dry_run, pass_of(tokens), greedy[0]);
     else
       record_tail(dry_run, pass_of(tokens), greedy);
   }
-  decode_ = record_body(pool_, pass_of(1));
-  chunk_ = record_body(pool_, pass_of(chunk_tokens_));
+  recordings_ = record_layers(pass_);
 }
 
-Schedule::~Schedule() = default;  // the fences wait before the pool goes: they are declared after it
+Schedule::~Schedule() = default;  // the fences wait before the pools go: they are declared after them
 
-Pass Schedule::pass_of(uint32_t tokens) const {
-  Pass pass = pass_;
-  pass.tokens = tokens;
-  return pass;
-}
+Pass Schedule::pass_of(uint32_t tokens) const { return with_tokens(pass_, tokens); }
 
 // Asks the device for every kernel of the passes up to the last layer.
-void Schedule::ask_for_layers(Recorder& dry_run) const {
-  for (const uint32_t tokens : {1u, chunk_tokens_}) record_network(dry_run, pass_of(tokens));
+void Schedule::ask_for_layers(Recorder& dry_run, const Pass& pass) const {
+  for (const uint32_t tokens : {1u, chunk_tokens_}) record_network(dry_run, with_tokens(pass, tokens));
+}
+
+std::unique_ptr<Schedule::Recordings> Schedule::record_layers(const Pass& pass) const {
+  auto made = std::make_unique<Recordings>(pass.model);
+  made->decode = record_body(made->pool, with_tokens(pass, 1));
+  made->chunk = record_body(made->pool, with_tokens(pass, chunk_tokens_));
+  return made;
+}
+
+// Frees the recordings of whole passes; those of pictures and those with timestamps are whole, too.
+void Schedule::forget_passes() {
+  whole_.reset();
+  timed_.reset();
+  last_timed_ = nullptr;
+  if (picture_) picture_->recorded.reset();
 }
 
 void Schedule::set_soft_rows(const View& rows, std::vector<View> deepstack) {
   const bool in_layers = !deepstack.empty() || !pass_.deepstack.empty();
-  const auto record = [&](uint32_t tokens) {
-    Pass changed = pass_of(tokens);
-    changed.soft_rows = rows;
-    changed.deepstack = deepstack;
-    if (in_layers) return record_body(pool_, changed);
-    Recorder embed(pool_, "embed");
-    record_embed(embed, changed);
-    std::vector<CommandBuffer> first;
-    first.push_back(embed.finish());
-    return first;
-  };
-  std::vector<CommandBuffer> decode = record(1), chunk = record(chunk_tokens_);
-  std::ranges::move(decode, decode_.begin());
-  std::ranges::move(chunk, chunk_.begin());
-  timed_.clear();
-  last_timed_ = nullptr;
-  whole_.reset();
-  if (picture_) picture_->pass.body.clear();
+  Pass changed = pass_;
+  changed.soft_rows = rows;
+  changed.deepstack = std::move(deepstack);
+  if (in_layers) {
+    recordings_ = record_layers(changed);
+    embed_pool_.reset();
+  } else {
+    auto pool = std::make_unique<CommandPool>(pass_.model.device);
+    const auto embed = [&](uint32_t tokens) {
+      Recorder recorder(*pool, "embed");
+      record_embed(recorder, with_tokens(changed, tokens));
+      return recorder.finish();
+    };
+    const CommandBuffer decode = embed(1), chunk = embed(chunk_tokens_);
+    recordings_->decode.front() = decode;
+    recordings_->chunk.front() = chunk;
+    embed_pool_ = std::move(pool);
+  }
+  forget_passes();
   pass_.soft_rows = rows;
-  pass_.deepstack = std::move(deepstack);
+  pass_.deepstack = std::move(changed.deepstack);
 }
 
 void Schedule::set_adapter(const AdapterUse& adapter) {
-  const AdapterUse before = std::exchange(pass_.adapter, adapter);
-  try {
-    Recorder dry_run(*pass_.model.device);
-    ask_for_layers(dry_run);
-    std::vector<CommandBuffer> decode = record_body(pool_, pass_of(1)),
-                               chunk = record_body(pool_, pass_of(chunk_tokens_));
-    decode_ = std::move(decode);
-    chunk_ = std::move(chunk);
-    whole_.reset();
-    if (picture_) picture_->pass.body.clear();
-  } catch (...) {
-    pass_.adapter = before;
-    throw;
-  }
-  timed_.clear();
-  last_timed_ = nullptr;
-  if (checks_) checks_->bodies.clear(), checks_->timed.clear();
+  Pass changed = pass_;
+  changed.adapter = adapter;
+  Recorder dry_run(*pass_.model.device);
+  ask_for_layers(dry_run, changed);
+  recordings_ = record_layers(changed);
+  embed_pool_.reset();
+  forget_passes();
+  if (checks_) checks_->passes.reset();
+  pass_.adapter = adapter;
 }
 
-Schedule::End Schedule::record_tail_of(const Key& key, Timestamps* timestamps) {
+Schedule::End Schedule::record_tail_of(CommandPool& pool, const Key& key, Timestamps* timestamps) const {
   const Pass whole = pass_of(key.first);
   const Tail& tail = key.second;
   const auto record = [&](const std::function<void(Recorder&)>& commands) {
-    return record_end(pool_, whole, commands, timestamps);
+    return record_end(pool, whole, commands, timestamps);
   };
   if (!shards_ || tail.kind == Tail::Kind::none)
     return {{}, {}, record([&](Recorder& r) { record_tail(r, whole, {&tail, 1}); })};
@@ -106,12 +117,13 @@ std::unique_ptr<Timestamps> Schedule::timestamps_for(uint32_t tokens) const {
 }
 
 const Schedule::Timed& Schedule::timed(const Key& key) {
-  if (const auto found = timed_.find(key); found != timed_.end()) return found->second;
+  if (!timed_) timed_ = std::make_unique<TimedPasses>(pass_.model);
+  if (const auto found = timed_->by_key.find(key); found != timed_->by_key.end()) return found->second;
   Timed timed;
   timed.timestamps = timestamps_for(key.first);
-  timed.body = record_body(pool_, pass_of(key.first), timed.timestamps.get());
-  timed.end = record_tail_of(key, timed.timestamps.get());
-  return timed_.emplace(key, std::move(timed)).first->second;
+  timed.body = record_body(timed_->pool, pass_of(key.first), timed.timestamps.get());
+  timed.end = record_tail_of(timed_->pool, key, timed.timestamps.get());
+  return timed_->by_key.emplace(key, std::move(timed)).first->second;
 }
 
 const CommandBuffer& Schedule::whole_pass(const Key& key) {
@@ -123,7 +135,7 @@ const CommandBuffer& Schedule::whole_pass(const Key& key) {
 
 CommandBuffer Schedule::record_whole_pass(const Key& key) {
   const Pass pass = pass_of(key.first);
-  Recorder dry_run(pool_.device());  // asks for the tail's kernels; those of the layers were asked for
+  Recorder dry_run(*pass.model.device);  // asks for the tail's kernels; those of the layers were asked for
   record_tail(dry_run, pass, {&key.second, 1});
   Recorder recorder(whole_->pool, "pass");
   record_network(recorder, pass);
@@ -136,15 +148,16 @@ void Schedule::submit(uint32_t tokens, const Tail& tail, bool with_times) {
   const Key key = {tokens, tail};
   if (!with_times && !shards_ && queue_.takes_whole_passes(tokens)) return queue_.submit(tokens, {}, whole_pass(key));
   const size_t pieces = tokens == 1 ? 2 : 1;
-  const std::vector<CommandBuffer>* body = tokens == 1 ? &decode_ : &chunk_;
+  const std::vector<CommandBuffer>* body = tokens == 1 ? &recordings_->decode : &recordings_->chunk;
   const End* end = nullptr;
   if (with_times) {
     last_timed_ = &timed(key);
     body = &last_timed_->body;
     end = &last_timed_->end;
   } else {
-    auto found = tails_.find(key);
-    if (found == tails_.end()) found = tails_.emplace(key, record_tail_of(key, nullptr)).first;
+    std::map<Key, End>& tails = recordings_->tails;
+    auto found = tails.find(key);
+    if (found == tails.end()) found = tails.emplace(key, record_tail_of(recordings_->pool, key, nullptr)).first;
     end = &found->second;
   }
   if (shards_) return submit_with_shards(key, *body, *end, pieces);
@@ -182,6 +195,12 @@ Schedule::Checks& Schedule::checks() {
   return *checks_;
 }
 
+Schedule::CheckPasses& Schedule::check_passes() {
+  std::unique_ptr<CheckPasses>& passes = checks().passes;
+  if (!passes) passes = std::make_unique<CheckPasses>(pass_.model);
+  return *passes;
+}
+
 std::span<uint32_t> Schedule::draft_masks() {
   const Buffer& masks = checks().masks;
   return {masks.as<uint32_t>(), masks.bytes() / 4};
@@ -197,7 +216,7 @@ Pass Schedule::check_pass(const CheckedShape& shape) {
 CommandBuffer Schedule::record_check_of(const CheckKey& key, Timestamps* timestamps) {
   const Pass whole = check_pass(key.first);
   return record_end(
-      pool_, whole,
+      check_passes().pool, whole,
       [&](Recorder& r) {
         record_check(r, whole, std::span(checks_->by_token).first(key.first.tokens), {&key.second, 1}, checks_->masks);
       },
@@ -211,7 +230,7 @@ void Schedule::prepare_checks(Tail::Kind kind) {
     shapes.push_back({tokens, false});
     if (config.checks_trees()) shapes.push_back({tokens, true});
   }
-  Recorder dry_run(pool_.device());  // asks for every kernel before a recording waits for one
+  Recorder dry_run(*pass_.model.device);  // asks for every kernel before a recording waits for one
   for (const CheckedShape& shape : shapes) {
     const Pass pass = check_pass(shape);
     record_network(dry_run, pass);
@@ -222,18 +241,19 @@ void Schedule::prepare_checks(Tail::Kind kind) {
 }
 
 const std::vector<CommandBuffer>& Schedule::checked_body(const CheckedShape& shape) {
-  const auto found = checks().bodies.find(shape);
-  if (found != checks_->bodies.end()) return found->second;
-  return checks_->bodies.emplace(shape, record_body(pool_, check_pass(shape))).first->second;
+  CheckPasses& passes = check_passes();
+  if (const auto found = passes.bodies.find(shape); found != passes.bodies.end()) return found->second;
+  return passes.bodies.emplace(shape, record_body(passes.pool, check_pass(shape))).first->second;
 }
 
 const Schedule::Timed& Schedule::timed_check(const CheckKey& key) {
-  if (const auto found = checks().timed.find(key); found != checks().timed.end()) return found->second;
+  CheckPasses& passes = check_passes();
+  if (const auto found = passes.timed.find(key); found != passes.timed.end()) return found->second;
   Timed timed;
   timed.timestamps = timestamps_for(key.first.tokens);
-  timed.body = record_body(pool_, check_pass(key.first), timed.timestamps.get());
+  timed.body = record_body(passes.pool, check_pass(key.first), timed.timestamps.get());
   timed.end.tail = record_check_of(key, timed.timestamps.get());
-  return checks_->timed.emplace(key, std::move(timed)).first->second;
+  return passes.timed.emplace(key, std::move(timed)).first->second;
 }
 
 void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) {
@@ -245,8 +265,9 @@ void Schedule::submit_check(uint32_t tokens, const Tail& tail, bool with_times) 
     return queue_.submit(tokens, last_timed_->body, last_timed_->end.tail);
   }
   const std::vector<CommandBuffer>& body = checked_body(key.first);
-  auto end = checks_->ends.find(key);
-  if (end == checks_->ends.end()) end = checks_->ends.emplace(key, record_check_of(key, nullptr)).first;
+  std::map<CheckKey, CommandBuffer>& ends = check_passes().ends;
+  auto end = ends.find(key);
+  if (end == ends.end()) end = ends.emplace(key, record_check_of(key, nullptr)).first;
   queue_.submit(tokens, body, end->second);
 }
 
@@ -256,7 +277,7 @@ void Schedule::submit_picture(uint32_t tokens) {
   const uint32_t most = static_cast<uint32_t>(align_up(tokens, chunk_tokens_));
   if (!picture_ || picture_->tokens < most) picture_ = std::make_unique<Picture>(pass_, most);
   Picture& p = *picture_;
-  if (p.pass.body.empty()) {
+  if (!p.recorded) {
     const Pass pass = {.model = pass_.model,
                        .a = p.activations,
                        .step = pass_.step,
@@ -268,9 +289,11 @@ void Schedule::submit_picture(uint32_t tokens) {
     Recorder dry_run(*pass.model.device);  // asks for every kernel before the recording waits for one
     record_network(dry_run, pass);
     const Tail none;
-    p.pass = record_pass(pool_, pass, [&](Recorder& r) { record_tail(r, pass, {&none, 1}); });
+    auto recorded = std::make_unique<PicturePass>(pass.model);
+    recorded->pass = record_pass(recorded->pool, pass, [&](Recorder& r) { record_tail(r, pass, {&none, 1}); });
+    p.recorded = std::move(recorded);
   }
-  queue_.submit(p.tokens, p.pass);
+  queue_.submit(p.tokens, p.recorded->pass);
 }
 
 // A pass that checks a draft normalises a row for each of its tokens, any other the last one alone.
@@ -288,11 +311,12 @@ void Schedule::submit_score(const PartialHeadBuffers* masked) {
     block_logits_ = Buffer(model.device, "block logits", block * stride_of(model.config.vocab) * 4, Memory::device);
     nll_ = Buffer(model.device, "nll", pass_.step.history.bytes(), Memory::readback);
   }
-  CommandBuffer& score = masked ? masked_score_ : score_;
+  CommandBuffer& score = masked ? recordings_->masked_score : recordings_->score;
   const Pass whole = pass_of(chunk_tokens_);
   if (!score.handle())
-    score = record_end(pool_, whole, [&](Recorder& r) { record_score(r, whole, block_logits_, nll_, masked); });
-  queue_.submit(chunk_tokens_, chunk_, score);
+    score =
+        record_end(recordings_->pool, whole, [&](Recorder& r) { record_score(r, whole, block_logits_, nll_, masked); });
+  queue_.submit(chunk_tokens_, recordings_->chunk, score);
 }
 
 std::vector<Timestamps::Stage> Schedule::read_times() const {

@@ -27,6 +27,7 @@ class Schedule {
 
   // Has later passes take the rows of soft tokens from here; none: without a buffer. Nothing may be in flight.
   // deepstack: as Pass has it.
+  // Both this and set_adapter() free the recordings that are replaced.
   void set_soft_rows(const View& rows, std::vector<View> deepstack = {});
   // Records the layers again, with this adapter's products. Nothing may be in flight.
   void set_adapter(const AdapterUse& adapter);
@@ -81,38 +82,62 @@ class Schedule {
     bool tree;
     auto operator<=>(const CheckedShape&) const = default;
   };
-  struct WholePasses {  // in a command buffer each: a GPU does not stop between its layers
-    explicit WholePasses(const Model& model) : pool(model.device) {}
+  using CheckKey = std::pair<CheckedShape, Tail>;
+  struct Replaceable {  // recordings with a pool of their own, which ends with them
+    explicit Replaceable(const Model& model) : pool(model.device) {}
     CommandPool pool;
+  };
+  struct Recordings : Replaceable {
+    using Replaceable::Replaceable;
+    std::vector<CommandBuffer> decode, chunk;  // the layers
+    std::map<Key, End> tails;
+    CommandBuffer score, masked_score;
+  };
+  struct WholePasses : Replaceable {  // in a command buffer each: a GPU does not stop between its layers
+    using Replaceable::Replaceable;
     std::map<Key, Turns<CommandBuffer>> by_key;
   };
-  using CheckKey = std::pair<CheckedShape, Tail>;
+  struct TimedPasses : Replaceable {
+    using Replaceable::Replaceable;
+    std::map<Key, Timed> by_key;
+  };
+  struct CheckPasses : Replaceable {
+    using Replaceable::Replaceable;
+    std::map<CheckedShape, std::vector<CommandBuffer>> bodies;
+    std::map<CheckKey, CommandBuffer> ends;
+    std::map<CheckKey, Timed> timed;
+  };
+  struct PicturePass : Replaceable {
+    using Replaceable::Replaceable;
+    RecordedPass pass;
+  };
   struct Checks {  // passes that check drafts
     explicit Checks(const Pass& session);
     ActivationBuffers activations;  // a row of logits for each token
     Buffer masks;                   // (kMostDrafted + 1, words of a mask)
     std::vector<Activations> rows;
     std::vector<Pass> by_token;
-    std::map<CheckedShape, std::vector<CommandBuffer>> bodies;
-    std::map<CheckKey, CommandBuffer> ends;
-    std::map<CheckKey, Timed> timed;
+    std::unique_ptr<CheckPasses> passes;
   };
   struct Picture {  // passes of pictures of up to so many tokens
     Picture(const Pass& session, uint32_t most);
     uint32_t tokens;
     ActivationBuffers activations;
-    RecordedPass pass;  // without a body: to be recorded
+    std::unique_ptr<PicturePass> recorded;  // nullptr: to be recorded
   };
   Pass pass_of(uint32_t tokens) const;
-  void ask_for_layers(Recorder& dry_run) const;
+  void ask_for_layers(Recorder& dry_run, const Pass& pass) const;
+  std::unique_ptr<Recordings> record_layers(const Pass& pass) const;
+  void forget_passes();
   Checks& checks();
+  CheckPasses& check_passes();
   Pass check_pass(const CheckedShape& shape);
   std::unique_ptr<Timestamps> timestamps_for(uint32_t tokens) const;
   const Timed& timed(const Key& key);
   const Timed& timed_check(const CheckKey& key);
   const CommandBuffer& whole_pass(const Key& key);
   CommandBuffer record_whole_pass(const Key& key);
-  End record_tail_of(const Key& key, Timestamps* timestamps);
+  End record_tail_of(CommandPool& pool, const Key& key, Timestamps* timestamps) const;
   const std::vector<CommandBuffer>& checked_body(const CheckedShape& shape);
   CommandBuffer record_check_of(const CheckKey& key, Timestamps* timestamps);
   void submit_with_shards(const Key& key, std::span<const CommandBuffer> body, const End& end, size_t pieces);
@@ -120,17 +145,15 @@ class Schedule {
   Pass pass_;
   uint32_t chunk_tokens_;
   std::unique_ptr<ShardPasses> shards_;  // nullptr: the model's device has all rows
-  CommandPool pool_;
-  std::vector<CommandBuffer> decode_, chunk_;
-  std::map<Key, End> tails_;
-  std::unique_ptr<WholePasses> whole_;  // made by the first submit() of one
-  std::map<Key, Timed> timed_;
+  std::unique_ptr<Recordings> recordings_;
+  std::unique_ptr<CommandPool> embed_pool_;  // of the layers' first recordings; nullptr: recordings_->pool
+  std::unique_ptr<WholePasses> whole_;       // made by the first submit() of one
+  std::unique_ptr<TimedPasses> timed_;       // likewise
   const Timed* last_timed_ = nullptr;
   std::unique_ptr<Checks> checks_;      // made by the first submit_check
   std::optional<size_t> checked_from_;  // the last pass has checked a draft: the end of the context before it
   std::unique_ptr<Picture> picture_;    // made by the first submit_picture
-  CommandBuffer score_, masked_score_;
-  Buffer block_logits_, nll_;  // made by the first submit_score
+  Buffer block_logits_, nll_;           // made by the first submit_score
   SubmissionQueue queue_;
 };
 

@@ -9,9 +9,11 @@
 #include <iterator>
 #include <thread>
 
+#include "weft/adapter.h"
 #include "weft/batch.h"
 #include "weft/descriptor.h"
 #include "weft/duty.h"
+#include "weft/soft.h"
 #include "weft/speculate.h"
 
 namespace weft {
@@ -427,6 +429,42 @@ TEST_F(RecoverTest, ACancelBeforeTheDeviceIsLost) {
     EXPECT_EQ(generate(session, static_cast<uint32_t>(20 - ids.size()), ids), WEFT_OK) << error_.sentence;
     EXPECT_EQ(ids, want);
   }
+}
+
+// A session that lives long has many pictures, or adapters: of the passes that are recorded for them, the last ones are
+// kept.
+TEST_F(RecoverTest, ReplacedRecordingsAreFreed) {
+  weft_session* const session = make_session();
+  make_adapter(folder_ / "lora", LlamaShape(), 2, 1);
+  weft_adapter* adapter = nullptr;
+  ASSERT_EQ(weft_adapter_load(model_, (folder_ / "lora").c_str(), 1, &adapter, &error_), WEFT_OK) << error_.sentence;
+  const auto switch_adapters = [&] {
+    for (const weft_adapter* one :
+         {static_cast<const weft_adapter*>(adapter), static_cast<const weft_adapter*>(nullptr)}) {
+      ASSERT_EQ(weft_session_set_adapter(session, one, &error_), WEFT_OK) << error_.sentence;
+      answer(session, 12);
+    }
+  };
+  std::vector<float> row(test::info_of(model_).width);
+  const auto change_rows = [&] {
+    row[0] += 1;
+    const weft_prompt_part part = {nullptr, row.data(), 1};
+    ASSERT_EQ(weft_session_prompt_parts(session, &part, 1, &error_), WEFT_OK) << error_.sentence;
+    Ids ids;
+    ASSERT_EQ(generate(session, 1, ids), WEFT_OK) << error_.sentence;
+  };
+  const auto growth = [](int times, const auto& change) {
+    change();
+    change();
+    const auto before = static_cast<int64_t>(live_vulkan_objects());
+    for (int i = 0; i < times; ++i) change();
+    return static_cast<int64_t>(live_vulkan_objects()) - before;
+  };
+  EXPECT_LE(growth(20, switch_adapters), 0);
+  EXPECT_LE(growth(300, change_rows), 0);
+  ASSERT_EQ(test::speculate(session, WEFT_SPECULATE_LOOKUP, nullptr, &error_), WEFT_OK) << error_.sentence;
+  EXPECT_LE(growth(40, switch_adapters), 8);  // which checks are recorded depends on the time that they take
+  weft_adapter_free(adapter);
 }
 
 TEST_F(RecoverTest, ABatchIsEmptyAndItsSessionsGoOn) {
