@@ -51,6 +51,8 @@ class Schedule {
   // The state (stride_of(width)) that the last token was chosen from, after the final norm: of the last pass, which has
   // finished and was no part of a prompt. It stays until the next pass.
   View last_state() const;
+  // Before the step begins at another place of a context: last_state() is no longer that of a draft's check.
+  void forget_check() { checked_from_.reset(); }
   // Submits other commands that belong to the session, after the passes in flight; they count as one.
   void submit_commands(const CommandBuffer& commands) { queue_.submit(0, {}, commands); }
   // As submit with a chunk, but leaves negative log-likelihoods in nll().

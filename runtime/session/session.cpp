@@ -229,6 +229,7 @@ void Session::read_source() {
 Tail Session::begin(bool ignore_stop_tokens) {
   // The last token is computed again even if it is cached: its hidden state is needed.
   on_device().kept.truncate(ids_.size() - 1);
+  on_device().schedule.forget_check();
   read_source();
   write_soft();
   write_positions();
@@ -451,11 +452,11 @@ std::vector<PassTimes> Session::time(uint32_t tokens, uint32_t count, const Subm
       schedule.submit(chunk, {Tail::Kind::none});
     }
     schedule.wait_all();
-    kept.add_checkpoint(first);
   };
   std::vector<PassTimes> times;
   run([&] {
     go_to_first();
+    kept.add_checkpoint(first);
     while (times.size() < count) {
       go_to_first();
       kept.will_write(ids_.size());

@@ -12,6 +12,7 @@
 #include "format/gguf_writer.h"
 #include "grammar/matcher.h"
 #include "run/hidden_states.h"
+#include "session/batch.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
 #include "support/source_folder.h"
@@ -338,6 +339,40 @@ TEST_F(MedusaTest, RestsWhereItDoesNotPay) {
   EXPECT_GT(paying, 200u);
   EXPECT_GE(losing, 4u);
   EXPECT_LT(losing, 64u);
+}
+
+// Heads are set when the session's last check of a draft was followed by other work: a score, a lens or a batch.
+TEST_F(MedusaTest, SetAfterAnotherText) {
+  make(LlamaShape());
+  make_medusa(heads_path(), 64, 3, {DType::q8_0, 9, ""}, 2);
+  const uint32_t vocab = model_->config.vocab;
+  const std::vector<uint32_t> ids = some_ids(60, vocab), shorter = some_ids(3, vocab);
+  const std::function<void(Session&)> others[] = {
+      [&](Session& session) { session.score(shorter); },
+      [&](Session& session) {
+        session.prompt(shorter);
+        session.lens({0, 2, {0}, false}, [](const LensRow&) { return true; });
+      },
+      [&](Session& session) {
+        Session beside(*model_, 256, {});
+        beside.prompt(shorter);
+        const auto told = [](uint32_t) { return true; };
+        generate_batch({{session, 40, true, told}, {beside, 40, true, told}});
+      },
+  };
+  for (const auto& other : others) {
+    SCOPED_TRACE(&other - others);
+    Session session(*model_, 256, {}), alone(*model_, 256, {});
+    session.set_sampling(greedy()), alone.set_sampling(greedy());
+    session.set_drafter(std::make_unique<Eager>(session, heads_path()));
+    session.prompt(ids);
+    session.generate(60, true, [&](uint32_t) { return session.stats().checks == 0; });
+    ASSERT_GT(session.stats().checks, 0u);
+    session.set_drafter(nullptr);
+    other(session);
+    session.set_drafter(std::make_unique<Eager>(session, heads_path()));
+    EXPECT_EQ(generate(session, ids, 20), generate(alone, ids, 20));
+  }
 }
 
 class MedusaFileTest : public MedusaTest {
