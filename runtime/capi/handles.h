@@ -69,6 +69,7 @@ struct weft_model {
   mutable std::atomic<uint32_t> holders = 1;            // who has loaded it, and the users
   mutable std::recursive_mutex users_mutex;  // held while one is made or goes, and while the device is changed
   mutable std::vector<weft::capi::DeviceUser*> users;  // its sessions, batches, encoders and adapters
+  mutable uint32_t uses_of_weights = 0;  // calls of with_weights() under way, in the thread that holds users_mutex
   mutable std::atomic<uint64_t> recoveries = 0;
   std::atomic<bool> recovers = false;  // by itself
   const pid_t process = ::getpid();
@@ -200,10 +201,16 @@ auto with_weights(const weft_model& model, const Work& work) {
       need_weights(model);
       return work();
     } catch (const Error& error) {
+  struct Use {
+    explicit Use(const weft_model& of) : model(of) { ++model.uses_of_weights; }
+    ~Use() { --model.uses_of_weights; }
+    const weft_model& model;
+  };
       if (error.code() != Code::device_lost || !model.recovers || again) throw;
     }
     recover(model, recoveries, nullptr);
   }
+      const Use use(model);
 }
 
 }  // namespace weft::capi

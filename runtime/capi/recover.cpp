@@ -66,10 +66,12 @@ void destroy(DeviceUser* user) noexcept {
 void recover(const weft_model& model, uint64_t recoveries, const DeviceUser* own) {
   auto lock = lock_users(model);
   const auto refuse = [] {
-    throw Error(Code::invalid_argument, "another session, batch or encoder is in use", "model",
+    throw Error(Code::invalid_argument, "another call with the model is under way", "model",
                 "call this when no other call is under way, and step a batch until it fails");
   };
-  for (const DeviceUser* user : model.users)  // in use by the call whose callback called this: it cannot end meanwhile
+  // A call whose callback called this cannot end meanwhile.
+  if (model.uses_of_weights > 0) refuse();
+  for (const DeviceUser* user : model.users)
     if (user != own && user->in_use && user->thread == std::this_thread::get_id()) refuse();
   if (own) own->recovering = true;
   const auto end = std::chrono::steady_clock::now() + kPatience;

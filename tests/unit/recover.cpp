@@ -13,6 +13,7 @@
 #include "weft/batch.h"
 #include "weft/descriptor.h"
 #include "weft/duty.h"
+#include "weft/importance.h"
 #include "weft/soft.h"
 #include "weft/speculate.h"
 
@@ -529,3 +530,18 @@ TEST_F(RecoverTest, NotWhileASessionIsInUse) {
 
 }  // namespace
 }  // namespace weft
+  // Nor in work with the weights beside the sessions.
+  weft_importance_options measured = weft_importance_options_default();
+  told.status = WEFT_OK;
+  measured.user = &told;
+  measured.progress = [](void* user, float) {
+    auto& to = *static_cast<Told*>(user);
+    to.status = weft_model_recover(to.model, nullptr);
+    return 0;
+  };
+  EXPECT_EQ(
+      weft_measure_importance(model_, "a text to measure", &measured, (folder_ / "i.gguf").c_str(), nullptr, &error_),
+      WEFT_OK)
+      << error_.sentence;
+  EXPECT_EQ(told.status, WEFT_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_model_recover(model_, &error_), WEFT_OK) << error_.sentence;
