@@ -24,7 +24,11 @@ weft_status weft_adapter_load(const weft_model* model, const char* path, float s
 
 void weft_adapter_free(weft_adapter* adapter) { delete adapter; }
 
-uint64_t weft_adapter_bytes(const weft_adapter* adapter) { return adapter ? adapter->user->adapter->bytes() : 0; }
+uint64_t weft_adapter_bytes(const weft_adapter* adapter) {
+  if (!adapter || is_inherited(*adapter->user->model)) return 0;
+  const auto lock = lock_to_read(*adapter->user);
+  return adapter->user->adapter->bytes();
+}
 
 weft_status weft_session_set_adapter(weft_session* session, const weft_adapter* adapter, weft_error* error) {
   return guard(error, [&] {

@@ -112,7 +112,9 @@ weft_status weft_batch_set_token_share(weft_batch* batch, double share, weft_err
 }
 
 size_t weft_session_computed_tokens(const weft_session* session) {
-  return session ? session->session.computed_tokens() : 0;
+  if (!session || is_inherited(*session->model)) return 0;
+  const auto lock = lock_to_read(*session);
+  return session->session.computed_tokens();
 }
 
 weft_status weft_session_copy_prefix(weft_session* session, const weft_session* from, size_t* computed,

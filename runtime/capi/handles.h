@@ -170,6 +170,13 @@ class InUse {
   const DeviceUser* user_;
 };
 
+// Lock for a getter that reads what a recovery replaces. It is empty in callbacks of the call that uses the object:
+// that call keeps recoveries away, and other work with the model may hold users_mutex for long.
+inline std::unique_lock<std::recursive_mutex> lock_to_read(const DeviceUser& user) {
+  if (user.thread.load() == std::this_thread::get_id()) return {};
+  return std::unique_lock(user.model->users_mutex);
+}
+
 struct AdapterUser : DeviceUser {
   AdapterUser(const weft_model* of, std::unique_ptr<Adapter> loaded) : DeviceUser(of), adapter(std::move(loaded)) {}
   void leave_device() override { adapter->leave_device(); }
@@ -194,23 +201,23 @@ void need_weights(const weft_model& model);
 // once more.
 template <class Work>
 auto with_weights(const weft_model& model, const Work& work) {
-  for (bool again = false;; again = true) {
-    const uint64_t recoveries = model.recoveries;
-    try {
-      const auto lock = lock_users(model);
-      need_weights(model);
-      return work();
-    } catch (const Error& error) {
   struct Use {
     explicit Use(const weft_model& of) : model(of) { ++model.uses_of_weights; }
     ~Use() { --model.uses_of_weights; }
     const weft_model& model;
   };
+  for (bool again = false;; again = true) {
+    const uint64_t recoveries = model.recoveries;
+    try {
+      const auto lock = lock_users(model);
+      const Use use(model);
+      need_weights(model);
+      return work();
+    } catch (const Error& error) {
       if (error.code() != Code::device_lost || !model.recovers || again) throw;
     }
     recover(model, recoveries, nullptr);
   }
-      const Use use(model);
 }
 
 }  // namespace weft::capi

@@ -457,5 +457,10 @@ static weft_stats stats_of(const weft_session& session) {
 }
 
 void weft_session_get_stats(const weft_session* session, weft_stats* stats, size_t size) {
-  write_struct(session ? stats_of(*session) : weft_stats{}, stats, size);
+  const auto read = [&] {
+    if (!session || is_inherited(*session->model)) return weft_stats{};
+    const auto lock = lock_to_read(*session);
+    return stats_of(*session);
+  };
+  write_struct(read(), stats, size);
 }

@@ -407,6 +407,29 @@ TEST_F(RecoverTest, FreedWhileTheDeviceIsOpenedAgain) {
   thread.join();
 }
 
+TEST_F(RecoverTest, GettersWaitWhileTheDeviceIsOpenedAgain) {
+  weft_session* const session = make_session();
+  answer(session, 3);
+  make_adapter(folder_ / "lora", LlamaShape(), 2, 1);
+  weft_adapter* adapter = nullptr;
+  ASSERT_EQ(weft_adapter_load(model_, (folder_ / "lora").c_str(), 1, &adapter, &error_), WEFT_OK) << error_.sentence;
+  const size_t created = created_devices();
+  std::atomic<bool> done = false;
+  std::thread thread([&] {
+    weft_error error = {};
+    EXPECT_EQ(weft_model_recover(model_, &error), WEFT_OK) << error.sentence;
+    done = true;
+  });
+  wait_for_device(created, done);
+  while (!done && !HasFailure()) {
+    EXPECT_GT(test::stats_of(session).kv_bytes, 0u);
+    EXPECT_EQ(weft_session_computed_tokens(session), 0u);  // after it
+    EXPECT_GT(weft_adapter_bytes(adapter), 0u);
+  }
+  thread.join();
+  weft_adapter_free(adapter);
+}
+
 // A cancel that came when the device was about to be lost ends the generate after the recovery, and nothing later.
 TEST_F(RecoverTest, ACancelBeforeTheDeviceIsLost) {
   ASSERT_EQ(weft_model_set_recovery(model_, 1, &error_), WEFT_OK);
@@ -526,10 +549,6 @@ TEST_F(RecoverTest, NotWhileASessionIsInUse) {
       &told);
   EXPECT_EQ(weft_session_generate(session, &options, nullptr, &error_), WEFT_OK);
   EXPECT_EQ(told.status, WEFT_INVALID_ARGUMENT);
-}
-
-}  // namespace
-}  // namespace weft
   // Nor in work with the weights beside the sessions.
   weft_importance_options measured = weft_importance_options_default();
   told.status = WEFT_OK;
@@ -545,3 +564,7 @@ TEST_F(RecoverTest, NotWhileASessionIsInUse) {
       << error_.sentence;
   EXPECT_EQ(told.status, WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_model_recover(model_, &error_), WEFT_OK) << error_.sentence;
+}
+
+}  // namespace
+}  // namespace weft
