@@ -1,6 +1,7 @@
 #include "format/safetensors.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/quote.h"
