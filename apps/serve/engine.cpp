@@ -152,9 +152,9 @@ void Engine::finish(State& state, std::optional<weft_stop> stop, const weft_erro
   slot.used = ++clock_;
   slot.session->clear_cancel();  // that came too late would end the next request
   slot.busy = false;
-  state.figures.decode_tokens_per_second =
-      cli::rates(state.before, slot.session->stats(), state.figures.tokens).decode_tokens_per_s;
-  state.figures.stop_string = slot.session->stats().stop_string;
+  const weft_stats stats = slot.session->stats();
+  state.figures.decode_tokens_per_second = cli::rates(state.before, stats, state.figures.tokens).decode_tokens_per_s;
+  state.figures.stop_string = stats.stop_string;
   state.slot = nullptr;
   state.stop = stop;
   state.error = error;
