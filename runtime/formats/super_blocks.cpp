@@ -44,9 +44,15 @@ void SuperWords::set_scales_of_three(const SuperBlock& block) {
 }
 
 void SuperWords::store(std::byte* tile, uint32_t place, uint32_t super, uint32_t supers, uint32_t bits) const {
-  const uint32_t words = SUPER_WORDS(bits);
-  for (uint32_t k = 0; k < words; ++k)
-    std::memcpy(word_of(tile, place, super * words + k, supers * words), bytes + k * 16, 16);
+  const uint32_t words = SUPER_WORDS(bits), lower = bits < 4 ? SUPER_BLOCKS / 2 : SUPER_BLOCKS;
+  const uint32_t upper = words - 1 - lower,
+                 of_upper = upper > 0 ? lower / upper : 0;  // words of lower bits of such a word
+  const auto put = [&](uint32_t to, uint32_t from) {
+    std::memcpy(word_of(tile, place, super * words + to, supers * words), bytes + from * 16, 16);
+  };
+  put(0, words - 1);
+  for (uint32_t k = 0; k < lower; ++k) put(upper > 0 ? 2 + k + k / of_upper : 1 + k, k);
+  for (uint32_t k = 0; k < upper; ++k) put(1 + k * (1 + of_upper), lower + k);
 }
 
 uint64_t four_bit_row_bytes(uint32_t blocks) { return super_row_bytes(blocks, 4); }

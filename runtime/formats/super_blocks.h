@@ -11,7 +11,7 @@ constexpr uint64_t super_row_bytes(uint32_t blocks, uint32_t bits) {
   return uint64_t{blocks} / SUPER_BLOCKS * SUPER_WORDS(bits) * 16;
 }
 
-// A super-block's words, 16 bytes each, before they are spread over a tile.
+// A super-block's words, 16 bytes each, before they are spread over a tile: lower bits, then upper ones, then scales.
 struct SuperWords {
   std::byte bytes[SUPER_WORDS(6) * 16] = {};
 
@@ -24,7 +24,6 @@ struct SuperWords {
   void set_scales(const SuperBlock& block, uint32_t bits, int less = 0);
   // The scales of formats of three bits.
   void set_scales_of_three(const SuperBlock& block);
-  // The last 16 bytes.
   std::byte* scales(uint32_t bits) { return bytes + (SUPER_WORDS(bits) - 1) * 16; }
   // super: of `supers` of the row.
   void store(std::byte* tile, uint32_t place, uint32_t super, uint32_t supers, uint32_t bits) const;

@@ -1,9 +1,9 @@
 // IQ4_NL and IQ4_XS (abi.h), and the scale of all formats of super-blocks with four bits and no minimum.
 
-// The factor of a block's integers. notes: the last word of its super-block.
-float signed_scale(uvec4 notes, uint block) {
+// A block's scale of six bits. notes: the first word of its super-block.
+int signed_scale(uvec4 notes, uint block) {
   const uint b = block % SUPER_BLOCKS, six = (notes.x >> (b * 4)) & 15u | ((notes.z >> (b * 2)) & 3u) << 4;
-  return scale_of(notes.w) * float(int(six) - 32);
+  return int(six) - 32;
 }
 
 // The numbers that 0 to 15 stand for: -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. The polynomial is never further away

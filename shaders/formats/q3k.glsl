@@ -1,9 +1,9 @@
 // Q3_K (abi.h), and the scales of all formats of three bits.
 
-// The factors of a block's first and second 16 integers. notes: the half of its super-block's last word.
-vec2 signed_scales(uvec2 notes, uint block) {
+// The scales of a block's first and second 16 integers. notes: the half of its super-block's first word.
+ivec2 signed_scales(uvec2 notes, uint block) {
   const uint own = (block % 4 < 2 ? notes.x : notes.y) << (block % 2 == 0 ? 20 : 8);
-  return scale_of(notes.x >> 24 | notes.y >> 24 << 8) * vec2(int(own << 6) >> 26, int(own) >> 26);
+  return ivec2(int(own << 6), int(own)) >> 26;
 }
 
 // Thirty-two times the integers of columns 8 eight to 8 eight + 7 of a block, as signed bytes of two words.

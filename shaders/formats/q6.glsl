@@ -1,10 +1,9 @@
 // Q6_K (abi.h).
 
-// The factors of a block's first and second 16 integers. notes: the scales of the block and its neighbour; two super-blocks' d.
-vec2 q6_scales(uvec2 notes, uint block) {
-  const int bytes = int(notes.x >> (block % 2 * 16));
-  // A quarter, because the integers are four times theirs.
-  return 0.25 * scale_of(notes.y >> (block / SUPER_BLOCKS % 2 * 16)) * vec2((bytes << 24) >> 24, (bytes << 16) >> 24);
+// The scales of a block's first and second 16 integers, from those of the block and its neighbour.
+ivec2 q6_scales(uint scales, uint block) {
+  const int bytes = int(scales >> (block % 2 * 16));
+  return ivec2(bytes << 24, bytes << 16) >> 24;
 }
 
 // Four times the integers of columns 8 eight to 8 eight + 7 of a block, as signed bytes of two words. lower: the 32-bit word of their lower bits;

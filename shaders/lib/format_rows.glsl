@@ -18,6 +18,7 @@ void places_of(out Place places[ROW_TILES], uint blocks, uint start, uint rows, 
 // Scales of the super-block that a lane's turn is in, or the part that the turn needs. By texels a word of 16 bytes costs as much as one of four, so a
 // turn is a whole super-block.
 #ifdef WEFT_TEXEL
+#include "lib/rows_texel.glsl"
 const uint SUPER_TURN = SUPER_BLOCKS;
 uvec4 super_scales(uint row, uint block) { return word_at(scales_at(row, block)); }
 uvec4 block_scales(uvec4 scales, uint notes, uint block) {
@@ -118,6 +119,12 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
     uvec4 scales_of_super[ROW_TILES];
     if (SUPER)
       [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) scales_of_super[i] = super_scales(places[i].words, first);
+#ifdef WEFT_TEXEL
+    vec2 units[ROW_TILES];
+    if (SUPER)
+      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i)
+        units[i] = units_of_super(block_scales(scales_of_super[i], NOTED ? NOTES_OF(scales[0], i, first_row + own_row(i, rows)) : 0, first), first);
+#endif
     const uint end = min(first + TURN, blocks);
     uint block = first;
     do {
@@ -136,6 +143,14 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
           LOAD_NOTES(fifth, places, fifth, s == 0 ? block : min(block + s, blocks - 1))
           [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) upper[s][i] = uvec2(NOTES_OF(fifth, i, first_row + own_row(i, rows)), 0);
         }
+#ifdef WEFT_TEXEL
+      vec4 factors[ROW_TILES];
+      [[unroll]] for (uint i = 0; i < ROW_TILES; ++i) {
+        const uvec4 own = SUPER ? block_scales(scales_of_super[i], 0, block) : uvec4(NOTED ? NOTES_OF(scales[0], i, first_row + own_row(i, rows)) : 0);
+        factors[i] = factors_of(own, units[i], scales_block(block));
+      }
+      multiply_block(sums, words[0], upper[0], factors, block, first_token * stride + block * (BLOCK / 4), stride);
+#else
       [[unroll]] for (uint s = 0; s < STEP; ++s) {
         if (s == 0 || SUPER || block + s < blocks) {  // not a break: NVK then keeps the words in memory
           vec4 weights[ROW_TILES][8];
@@ -181,6 +196,7 @@ void rows_dot(out float sums[SUMS], uint cols, uint start, uint rows, uint in_st
           }
         }
       }
+#endif
     } while (TURN > STEP && (block += STEP) < end);
   }
   join_parts(sums);

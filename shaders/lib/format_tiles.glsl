@@ -4,7 +4,7 @@
 
 // tile: where the workgroup's rows begin, in 32-bit words.
 // scale_words: notes; q6 and q2k: the scales of two blocks, then notes; of three bits half of
-// the super-block's last word; other super-blocks: all of that.
+// the super-block's first word; other super-blocks: all of that.
 void load_weights(out uvec4 weights[WEIGHTS], out uvec4 scale_words[WEIGHTS], uint block, uint blocks, uint tile) {
   const uint count = row_words(blocks), eight = weight_eight(), scale_count = (blocks + RUN - 1) / RUN;
   const uint word = tile / 4 + IN_TILE(weight_row(), block_word(block) + eight * BLOCK_WORDS / 4, count), row = tile / 4 + IN_TILE(weight_row(), 0, count);

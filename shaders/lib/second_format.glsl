@@ -13,6 +13,9 @@
 #define words_before_notes second_words_before_notes
 #define scale_of_pair second_scale_of_pair
 #define line_of second_line_of
+#define units_of_super second_units_of_super
+#define scales_of_halves second_scales_of_halves
+#define scales_of_line second_scales_of_line
 #define halves_of_super second_halves_of_super
 #define SCALES SECOND_SCALES
 #define MINIMA SECOND_MINIMA
@@ -20,6 +23,7 @@
 #define NOTED SECOND_NOTED
 #define RUN SECOND_RUN
 #define UPPER SECOND_UPPER
+#define OF_UPPER SECOND_OF_UPPER
 #define row_words second_row_words
 #define block_word second_block_word
 #define tile_words second_tile_words
@@ -41,6 +45,12 @@
 #undef UNIT
 #define unpack_integers second_unpack_integers
 #define rows_dot second_rows_dot
+#define IN_PLACE SECOND_IN_PLACE
+#define IN_WORD SECOND_IN_WORD
+#define quad_of second_quad_of
+#define factors_of second_factors_of
+#define sums_of_inputs second_sums_of_inputs
+#define multiply_block second_multiply_block
 #define load_weights second_load_weights
 #define unpack second_unpack
 #define weight_peaks second_weight_peaks
@@ -66,6 +76,9 @@
 #undef words_before_notes
 #undef scale_of_pair
 #undef line_of
+#undef units_of_super
+#undef scales_of_halves
+#undef scales_of_line
 #undef halves_of_super
 #undef SCALES
 #undef MINIMA
@@ -73,6 +86,7 @@
 #undef NOTED
 #undef RUN
 #undef UPPER
+#undef OF_UPPER
 #undef row_words
 #undef block_word
 #undef tile_words
@@ -93,6 +107,12 @@
 #undef upper_bits
 #undef unpack_integers
 #undef rows_dot
+#undef IN_PLACE
+#undef IN_WORD
+#undef quad_of
+#undef factors_of
+#undef sums_of_inputs
+#undef multiply_block
 #undef load_weights
 #undef unpack
 #undef weight_peaks

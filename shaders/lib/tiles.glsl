@@ -15,10 +15,17 @@ const bool PAIRS = FORMAT == FORMAT_Q8 || FORMAT == FORMAT_Q4_0 || FORMAT == FOR
 const bool NOTED = PAIRS || FORMAT == FORMAT_Q4 || FORMAT == FORMAT_Q6 || FORMAT == FORMAT_Q2K || FORMAT == FORMAT_Q5_1;
 const uint RUN = PAIRS ? 2 : FORMAT == FORMAT_Q6 ? 2 * SUPER_BLOCKS : FORMAT == FORMAT_Q2K ? SUPER_BLOCKS : 1;  // blocks of a word of notes
 
+const uint UPPER = PACKED ? BITS - LOWER : 0;            // 32-bit words of upper bits of a block
+const uint OF_UPPER = UPPER > 0 ? 4 / UPPER : SUPER_BLOCKS;  // blocks of a 16-byte word of these
+
 // 16-byte words of a row.
 uint row_words(uint blocks) { return SUPER ? blocks / SUPER_BLOCKS * SUPER_WORDS(BITS) : blocks * BLOCK_WORDS; }
 // The first word of a block, counted in its row.
-uint block_word(uint block) { return SUPER ? block / SUPER_BLOCKS * SUPER_WORDS(BITS) + block % SUPER_BLOCKS * LOWER / 4 : block * BLOCK_WORDS; }
+uint block_word(uint block) {
+  if (!SUPER) return block * BLOCK_WORDS;
+  const uint b = block % SUPER_BLOCKS;
+  return block / SUPER_BLOCKS * SUPER_WORDS(BITS) + 1 + (UPPER > 0 ? b / OF_UPPER + 1 : 0) + b * LOWER / 4;
+}
 
 // 32-bit words of a tile before its fifth bits, before its notes, and all of them.
 uint words_before_fifth(uint blocks) { return TILE_ROWS * 4 * row_words(blocks); }

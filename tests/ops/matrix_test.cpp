@@ -23,12 +23,12 @@ constexpr int kOfIq4[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 3
 // Column c of a super-block of three bits. byte: of a word of it.
 template <class Byte>
 float element_of_three(Format format, const Byte& byte, uint32_t c) {
-  const uint32_t e = c % 32, lower = byte(c / 64, c % 64 / 16 * 4 + c % 4) >> (c % 16 / 4 * 2) & 3,
-                 upper = byte(4 + c / 128, c / 32 % 4 * 4 + e % 4) >> (e / 4) & 1;
+  const uint32_t e = c % 32, lower = byte(2 + c / 64 + c / 128, c % 64 / 16 * 4 + c % 4) >> (c % 16 / 4 * 2) & 3,
+                 upper = byte(1 + c / 128 * 3, c / 32 % 4 * 4 + e % 4) >> (e / 4) & 1;
   uint32_t word = 0;
-  for (uint32_t k = 0; k < 4; ++k) word |= byte(6, c / 64 * 4 + k) << 8 * k;
+  for (uint32_t k = 0; k < 4; ++k) word |= byte(0, c / 64 * 4 + k) << 8 * k;
   const uint32_t six = word >> (c / 16 % 4 * 6) & 63;
-  const float scale = half_to_float(static_cast<uint16_t>(byte(6, c < 128 ? 3 : 11) | byte(6, c < 128 ? 7 : 15) << 8)) *
+  const float scale = half_to_float(static_cast<uint16_t>(byte(0, c < 128 ? 3 : 11) | byte(0, c < 128 ? 7 : 15) << 8)) *
                       static_cast<float>(six < 32 ? static_cast<int>(six) : static_cast<int>(six) - 64);
   if (format == Format::q3k) return scale * (static_cast<float>(lower) - (upper > 0 ? 4 : 0));
   constexpr float kOfIq2[] = {8, 25, 43, 0}, kOfIq1[] = {1, 7, 9, 0};
@@ -77,7 +77,8 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
       const auto byte = [&](uint32_t k, uint32_t at) {
         return std::to_integer<uint32_t>(tile[place_in_tile(r, super * 5 + k, words) * 16 + at]);
       };
-      const uint32_t quant = byte(c / 64, c % 64 / 16 * 4 + c % 4) >> (c % 16 / 4 * 2) & 3, scales = byte(4, c / 16);
+      const uint32_t quant = byte(1 + c / 64, c % 64 / 16 * 4 + c % 4) >> (c % 16 / 4 * 2) & 3,
+                     scales = byte(0, c / 16);
       const size_t halves = size_t{words} * 1024 + place_in_tile(r, super, supers) * 4;
       const float scale = half_at(halves) * static_cast<float>(scales & 15);
       volatile float product = scale * static_cast<float>(quant),
@@ -91,15 +92,17 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
       return std::to_integer<uint32_t>(tile[place_in_tile(r, super * own + k, words) * 16 + at]);
     };
     if (three) return element_of_three(matrix.format, byte, c);
-    const uint32_t lower = byte(c / 32, c % 32 / 8 * 4 + c % 4) >> (c % 8 / 4 * 4) & 15;
+    // Words of upper bits before that of these lower bits, one for every so many blocks.
+    const uint32_t of_upper = matrix.format == Format::q6 ? 2 : 4, uppers = own == 9 ? 0 : c / 32 / of_upper + 1;
+    const uint32_t lower = byte(1 + uppers + c / 32, c % 32 / 8 * 4 + c % 4) >> (c % 8 / 4 * 4) & 15;
     if (matrix.format != Format::q6) {
       const uint32_t b = c / 32, e = c % 32;
-      const uint32_t upper = own == 9 ? 0 : byte(8 + b / 4, b % 4 * 4 + e % 4) >> (e / 4) & 1;
+      const uint32_t upper = own == 9 ? 0 : byte(1 + b / 4 * 5, b % 4 * 4 + e % 4) >> (e / 4) & 1;
       const auto six = [&](uint32_t which) {  // 0: the scale, 1: the minimum
-        const uint32_t low = byte(own - 1, which * 4 + b / 2) >> (b % 2 * 4) & 15;
-        return low | (byte(own - 1, 8 + which * 2 + b / 4) >> (b % 4 * 2) & 3) << 4;
+        const uint32_t low = byte(0, which * 4 + b / 2) >> (b % 2 * 4) & 15;
+        return low | (byte(0, 8 + which * 2 + b / 4) >> (b % 4 * 2) & 3) << 4;
       };
-      const size_t halves = place_in_tile(r, super * own + own - 1, words) * 16 + 12;
+      const size_t halves = place_in_tile(r, super * own, words) * 16 + 12;
       const float scale = half_at(halves) * static_cast<float>(six(0)),
                   minimum = half_at(halves + 2) * static_cast<float>(six(1));
       if (matrix.format != Format::q5k && matrix.format != Format::q4k) {
@@ -113,8 +116,8 @@ float element(const Matrix& matrix, const std::vector<std::byte>& packed, uint32
       volatile float product = scale * static_cast<float>(lower | upper << 4);  // no fused difference
       return product - minimum;
     }
-    const uint32_t upper = byte(8 + c / 64, c % 64 / 16 * 4 + c % 4) >> (6 - c % 16 / 4 * 2) & 3;
-    const auto scale = static_cast<float>(static_cast<int8_t>(byte(12, c / 16)));
+    const uint32_t upper = byte(1 + c / 64 * 3, c % 64 / 16 * 4 + c % 4) >> (6 - c % 16 / 4 * 2) & 3;
+    const auto scale = static_cast<float>(static_cast<int8_t>(byte(0, c / 16)));
     const float d = half_at(size_t{words} * 1024 + place_in_tile(r, super / 2, (supers + 1) / 2) * 4 + super % 2 * 2);
     return d * scale * static_cast<float>(static_cast<int8_t>(lower << 2 | upper << 6) / 4);
   }
