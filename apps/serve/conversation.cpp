@@ -142,6 +142,16 @@ std::vector<std::uint32_t> Conversations::ids(const Json& messages, const Comple
       });
 }
 
+namespace {
+
+// The template refuses the conversation, or fails with it.
+bool cannot_render(const api::Failure& error) {
+  return error.status() == WEFT_INVALID_ARGUMENT || error.status() == WEFT_UNSUPPORTED ||
+         error.status() == WEFT_BAD_FILE;
+}
+
+}  // namespace
+
 std::vector<std::uint32_t> Conversations::render(const CompletionRequest& request) const {
   const bool calls = has_calls(request.messages);
   Json counted;
@@ -151,7 +161,7 @@ std::vector<std::uint32_t> Conversations::render(const CompletionRequest& reques
   try {
     return ids(messages, request, true);
   } catch (const api::Failure& error) {
-    const bool refused = error.status() == WEFT_INVALID_ARGUMENT || error.status() == WEFT_UNSUPPORTED;
+    const bool refused = cannot_render(error);
     const bool other_form = !chat_template_.empty() && (calls || !request.tools.empty()) && !has_pictures(messages);
     if (!refused || !other_form) throw;
   }
@@ -162,7 +172,7 @@ std::vector<std::uint32_t> Conversations::render(const CompletionRequest& reques
     try {
       return ids(form(request), request, form == *forms.begin());
     } catch (const api::Failure& error) {
-      if (error.status() != WEFT_INVALID_ARGUMENT && error.status() != WEFT_UNSUPPORTED) throw;
+      if (!cannot_render(error)) throw;
     }
   }
   return ids(messages, request, true);  // the error of the conversation as it is

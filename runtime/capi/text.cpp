@@ -6,6 +6,7 @@
 #include "base/json_digits.h"
 #include "base/wanted.h"
 #include "capi/handles.h"
+#include "chat/messages.h"
 #include "chat/notations.h"
 #include "weft/reasoning.h"
 
@@ -67,24 +68,6 @@ void begin_or_close(std::vector<TextPiece>& prompt, bool think, std::string_view
   }
 }
 
-// OpenAI's arguments are texts.
-void parse_arguments(JsonValue& messages) {
-  for (JsonValue& message : messages.items()) {
-    if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) continue;
-    for (JsonValue& call : message["tool_calls"].items()) {
-      const JsonValue* function = call.find("function");
-      const JsonValue* arguments = function ? function->find("arguments") : nullptr;
-      if (!arguments || !arguments->is_string()) continue;
-      try {
-        JsonValue object = parse_json_digits(arguments->text(), kConversation, Code::invalid_argument, "conversation");
-        if (object.is_object()) call["function"]["arguments"] = std::move(object);
-      } catch (const Error&) {
-        // The template gets the text.
-      }
-    }
-  }
-}
-
 }  // namespace
 
 weft_status weft_token_bytes(const weft_model* model, uint32_t id, char* bytes, size_t capacity, size_t* count,
@@ -120,12 +103,22 @@ std::vector<uint32_t> capi::chat_ids(const weft_model& model, const JsonValue& c
   JsonValue variables = more && !more->is_null() ? *more : JsonValue::object();
   if (!tools.is_null() && model.tokenizer.chat_template().find(kXmlTools) != std::string::npos)
     variables[kXmlTools] = tools;
-  JsonValue messages = conversation["messages"];
-  parse_arguments(messages);
   const bool switched = think && think->is_boolean();
   if (switched) variables = with_thinking(std::move(variables), think->get<bool>());
   const ChatTemplate& chat = chat_template_of(model);
-  std::vector<TextPiece> prompt = chat.render(messages, tools, true, variables);
+  JsonValue messages;
+  std::vector<TextPiece> prompt;
+  const auto render = [&](Arguments form) {
+    messages = messages_for(model.tokenizer.chat_template(), conversation["messages"], form);
+    prompt = chat.render(messages, tools, true, variables);
+  };
+  try {
+    render(Arguments::objects);
+  } catch (const Error& error) {
+    // Some templates add arguments to a text (DeepSeek R1).
+    if (error.code() != Code::bad_file || !has_calls(conversation["messages"])) throw;
+    render(Arguments::texts);
+  }
   check_tools_are_used(chat, prompt, messages, tools, variables);
   if (switched) begin_or_close(prompt, think->get<bool>(), model.tokenizer.chat_template());
   return model.tokenizer.encode(prompt);

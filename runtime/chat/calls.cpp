@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "chat/literals.h"
 #include "chat/notations.h"
+#include "chat/value_types.h"
 
 namespace weft {
 namespace {
@@ -22,8 +23,6 @@ Progress follows(std::string_view text, size_t at, std::string_view expected) {
   if (rest.starts_with(expected)) return Progress::done;
   return expected.starts_with(rest) ? Progress::more : Progress::wrong;
 }
-
-bool is_string_type(const JsonValue& type) { return type.is_string() && type.text() == "string"; }
 
 class CallReader {
  public:
@@ -64,7 +63,7 @@ class CallReader {
   Progress deepseek();
   Progress kimi();
   Progress solar();
-  const JsonValue* type_of(std::string_view name) const;
+  uint32_t types_of(std::string_view name) const;  // of values of the parameter
   void add_values(std::string_view object);
   void add_member(std::string_view name, std::string_view json);
   void add_value(std::string_view name, std::string_view text, std::string_view attributes = {});
@@ -231,11 +230,11 @@ Progress CallReader::named_call() {
 
 // ---- Tags ----
 
-const JsonValue* CallReader::type_of(std::string_view name) const {
+uint32_t CallReader::types_of(std::string_view name) const {
   const Tool* called = tool(call_.name);
   const JsonValue* properties = called ? called->parameters.find("properties") : nullptr;
   const JsonValue* schema = properties ? properties->find(name) : nullptr;
-  return schema ? schema->find("type") : nullptr;
+  return schema ? value_types(*schema, called->parameters) : kAnyType;
 }
 
 // An object that read_named_values() made. FunctionGemma's template has all values as texts, so a text is a value where
@@ -247,10 +246,7 @@ void CallReader::add_values(std::string_view object) {
     const size_t end = json_extent(object, begin).end;
     const std::string name = *json_text(object.substr(at, name_end - at));
     const std::string_view value = object.substr(begin, end - begin);
-    const JsonValue* type = type_of(name);
-    const bool text =
-        !type || is_string_type(*type) || (type->is_array() && std::ranges::any_of(type->items(), is_string_type));
-    if (value.starts_with('"') && !text) {
+    if (value.starts_with('"') && (types_of(name) & kTextType) == 0) {
       add_value(name, *json_text(value));
     } else {
       add_member(name, value);
@@ -266,22 +262,30 @@ void CallReader::add_member(std::string_view name, std::string_view json) {
   call_.arguments += json;
 }
 
-// A parameter's text is JSON, unless its tag or its schema says that it is a string.
+// The type of a value that a text can only be by its form, if not a text itself.
+uint32_t type_by_form(std::string_view trimmed) {
+  if (trimmed == "None" || trimmed == "null") return kNullType;
+  for (const std::string_view word : {"True", "False", "true", "false"})
+    if (trimmed == word) return kBooleanType;
+  if (trimmed.starts_with('{')) return kObjectType;
+  return trimmed.starts_with('[') ? kArrayType : 0;
+}
+
+// A parameter's text is JSON, unless its tag or its schema says that it is a string. Where the schema also allows
+// others, only texts of their form are values: a number may be a text.
 void CallReader::add_value(std::string_view name, std::string_view text, std::string_view attributes) {
   constexpr std::string_view kString = "string=\"true\"", kOther = "string=\"false\"";
   const bool told = attributes.find(kString) != attributes.npos, other = attributes.find(kOther) != attributes.npos;
-  const JsonValue* type = type_of(name);
-  const bool one_of_several = type && type->is_array() && std::ranges::any_of(type->items(), is_string_type);
-  const bool is_string = told || (type && !other && is_string_type(*type));
+  const uint32_t types = types_of(name);
   const std::string_view trimmed = [&] {
     const size_t begin = skip_space(text, 0), end = text.find_last_not_of(" \t\r\n");
     return begin == text.size() ? std::string_view() : text.substr(begin, end + 1 - begin);
   }();
+  const bool may_be_text = types != kAnyType && (types & kTextType) != 0;
   const Extent json = json_extent(trimmed, 0);
   const std::string padded = std::string(trimmed) + ",";  // which ends a word
   const ReadLiteral literal = read_literal(padded, 0);
-  const bool is_word = trimmed == "True" || trimmed == "False" || trimmed == "None" || trimmed == "null";
-  if (is_string || (one_of_several && !is_word && !other)) {
+  if (told || (may_be_text && !other && (types & type_by_form(trimmed)) == 0)) {
     add_member(name, json_literal(text));
   } else if (json.progress == Progress::done && json.end == trimmed.size()) {
     add_member(name, trimmed);

@@ -303,6 +303,7 @@ ForcedCall forced_call(const Tools& tools, std::string_view chat_template) {
   if (teaches("<TOOLCALL>")) return object(tools, "<TOOLCALL>[");
   if (teaches("<tool_calls>")) return object(tools, "<tool_calls>\n");
   if (teaches("<|function_call|>")) return object(tools, "<|function_call|>");
+  if (teaches("<function_calls>") && values(tools, "<function_calls>", "=", "(", ")", call)) return call;
   if (teaches("<function_call>")) return object(tools, "<function_call> ");
   if (teaches("<|action_start|><|plugin|>")) return object(tools, "<|action_start|><|plugin|>\n");
   if (teaches("functools[")) return object(tools, "functools[");

@@ -26,15 +26,16 @@ constexpr CallSection kSections[] = {
     {.open = "<function name=", .close = "", .includes_open = true},                               // MiniCPM 5
     {.open = "<|tool_calls_section_begin|>",
      .close = "<|tool_calls_section_end|>",
-     .between = "<|tool_call_end|>"},                                                     // Kimi K2
-    {.open = "<|tools_prefix|>", .close = "<|tools_suffix|>", .forms = {.keyed = true}},  // Apertus
-    {.open = "<|tool_calls|>", .close = "<|calls|>", .between = "<|tool_call:end|>"},     // Solar
-    {.open = "<|action_start|><|plugin|>", .close = "<|action_end|>"},                    // InternLM 2
-    {.open = "<function_call>", .close = "</function_call>"},                             // Granite 3.0
-    {.open = "<TOOLCALL>", .close = "</TOOLCALL>"},                                       // Nemotron
-    {.open = "<tool_calls>", .close = "</tool_calls>"},                                   // Apriel
-    {.open = "<|function_call|>", .close = "<|message_sep|>"},                            // GigaChat
-    {.open = "functools[", .close = "]"},                                                 // Phi-4-mini
+     .between = "<|tool_call_end|>"},                                                      // Kimi K2
+    {.open = "<|tools_prefix|>", .close = "<|tools_suffix|>", .forms = {.keyed = true}},   // Apertus
+    {.open = "<|tool_calls|>", .close = "<|calls|>", .between = "<|tool_call:end|>"},      // Solar
+    {.open = "<|action_start|><|plugin|>", .close = "<|action_end|>"},                     // InternLM 2
+    {.open = "<function_call>", .close = "</function_call>"},                              // Granite 3.0
+    {.open = "<function_calls>", .close = "</function_calls>", .forms = {.named = true}},  // OLMo 3
+    {.open = "<TOOLCALL>", .close = "</TOOLCALL>"},                                        // Nemotron
+    {.open = "<tool_calls>", .close = "</tool_calls>"},                                    // Apriel
+    {.open = "<|function_call|>", .close = "<|message_sep|>"},                             // GigaChat
+    {.open = "functools[", .close = "]"},                                                  // Phi-4-mini
     {.open = "<｜tool▁calls▁begin｜>",
      .close = "<｜tool▁calls▁end｜>",
      .between = "``` <｜tool▁call▁end｜>"},  // DeepSeek
@@ -68,6 +69,7 @@ constexpr ReasoningMarks kReasoning[] = {
     {"<|START_THINKING|>", "<|END_THINKING|>"},  // Command-R
     {"<|channel>thought\n", "<channel|>"},       // Gemma 4
     {"<seed:think>", "</seed:think>"},
+    {"<thought>", "</thought>"},                              // EXAONE Deep
     {"<|inner_prefix|>", "<|inner_suffix|>"},                 // Apertus
     {"Here is my thought process:", "Here is my response:"},  // Granite 3.2
 };
@@ -81,6 +83,8 @@ constexpr Wrapper kWrappers[] = {{"<|START_RESPONSE|>", "<|START_RESPONSE|>"},
                                  {"<|END_RESPONSE|>", "<|END_RESPONSE|>"},
                                  {"<response>", "<response>"},
                                  {"</response>", "<response>"},
+                                 {"<answer>", "hy_Assistant"},  // Hunyuan
+                                 {"</answer>", "hy_Assistant"},
                                  {">>>all\n", ">>>"}};
 constexpr std::string_view kChannelMarks[] = {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>",
                                               "<|end|>",   "<|return|>",  "<|call|>"};
@@ -120,11 +124,14 @@ const TagNotation* tag_notation(std::string_view chat_template) {
 }
 
 const ReasoningMarks* reasoning_marks(std::string_view chat_template) {
-  // Templates that only cut the reasoning off earlier answers have the closing mark alone.
-  const auto* const found = std::ranges::find_if(kReasoning, [&](const ReasoningMarks& marks) {
-    return chat_template.find(marks.close) != std::string_view::npos;
-  });
-  if (found != std::end(kReasoning)) return found;
+  // Templates that only cut the reasoning off earlier answers have the closing mark alone, and those that only begin it
+  // (OLMo 3) the opening one.
+  for (const auto mark : {&ReasoningMarks::close, &ReasoningMarks::open}) {
+    const auto* const found = std::ranges::find_if(kReasoning, [&](const ReasoningMarks& marks) {
+      return chat_template.find(marks.*mark) != std::string_view::npos;
+    });
+    if (found != std::end(kReasoning)) return found;
+  }
   return has_channels(chat_template) ? &kAnalysis : nullptr;
 }
 

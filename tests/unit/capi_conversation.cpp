@@ -298,6 +298,21 @@ TEST_F(ConversationTest, ReasoningIsKeptApart) {
   EXPECT_GT(reasoning.size(), size);
 }
 
+// DeepSeek R1's template adds the arguments of calls to a text, and asks whether a content is none.
+TEST_F(ConversationTest, ATemplateThatWantsArgumentsAsTexts) {
+  const api::Model model(made("texts.gguf",
+                              "{% for m in messages %}{% if m.tool_calls %}{% for c in m.tool_calls %}{{ 'ab' + "
+                              "c.function.arguments }}{% endfor %}{% endif %}{% if m.content is not none %}[{{ "
+                              "m.content }}]{% endif %}{% endfor %}"));
+  const auto rendered = [&](const Json& arguments) {
+    const Json call = {{"function", {{"name", "f"}, {"arguments", arguments}}}};
+    const Json list = {user("cd"), {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}}};
+    return model.detokenize(model.apply_chat_template_json(Json{{"messages", list}}.dump()));
+  };
+  EXPECT_EQ(rendered(R"({"x": 1})"), R"([cd]ab{"x": 1})");
+  EXPECT_EQ(rendered(Json{{"x", 1}}), R"([cd]ab{"x":1})");
+}
+
 TEST_F(ConversationTest, WithoutATemplateATextGrows) {
   const api::Model plain(made("plain.gguf", ""));
   api::Session session(plain, 64);

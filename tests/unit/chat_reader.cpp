@@ -147,6 +147,32 @@ TEST(ChatReader, ReadsTags) {
       R"(||f{"x": 1, "s": "2"})");
 }
 
+// As pydantic writes Optional[str], an Enum and a union.
+TEST(ChatReader, KeepsTextsWhereTheSchemaAllowsThem) {
+  ReaderOptions options;
+  options.tools = {
+      {"f", json(R"({"$defs": {"Unit": {"type": "string", "enum": ["1", "2"]}, "Loop": {"$ref": "#/$defs/Loop"}},
+      "properties": {"zip": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "unit": {"$ref": "#/$defs/Unit"},
+                     "one": {"const": "7"}, "list": {"anyOf": [{"type": "array"}, {"type": "string"}]},
+                     "flag": {"type": ["string", "null"]}, "loop": {"$ref": "#/$defs/Loop"}, "n": {"enum": [1, 2]}}})")}};
+  const auto expect_call = [&](const std::string& name, const std::string& text, const std::string& value) {
+    const std::string answer =
+        "<tool_call>\n<function=f>\n<parameter=" + name + ">\n" + text + "\n</parameter>\n</function>\n</tool_call>";
+    EXPECT_EQ(told(read(answer, options, 5)), "||f{\"" + name + "\": " + value + "}");
+  };
+  expect_call("zip", "12345", R"("12345")");
+  expect_call("zip", "null", "null");
+  expect_call("zip", "True", R"("True")");
+  expect_call("unit", "1", R"("1")");
+  expect_call("one", "7", R"("7")");
+  expect_call("list", "[1, 2]", "[1, 2]");
+  expect_call("list", "1, 2", R"("1, 2")");
+  expect_call("flag", "True", R"("True")");
+  expect_call("flag", "None", "null");
+  expect_call("loop", "1", "1");
+  expect_call("n", "1", "1");
+}
+
 TEST(ChatReader, ReadsOtherMarks) {
   expect(R"(<|python_tag|>{"name": "f", "parameters": {"x": 1}})", R"(||f{"x": 1})");
   expect(R"({"name": "f", "parameters": {"x": 1}}; {"name": "get_weather", "parameters": {}})",
@@ -238,6 +264,7 @@ TEST(ChatReader, ReadsPythonsCalls) {
   expect(R"(<|tool_call_start|>[set-timer(minutes=12345678901234567890)]<|tool_call_end|>)",
          R"(||set-timer{"minutes": 12345678901234567890})");
   expect(R"([f(1)])", R"([f(1)]||)");
+  expect("<function_calls>f(x=1, s=\"a\")\nget_weather()</function_calls>", R"(||f{"x": 1, "s": "a"};get_weather{})");
   // LFM2's template does not escape quotes.
   expect(R"(<|tool_call_start|>[f(s='a "b" 'c' d', x=["it's", 'o'clock'])]<|tool_call_end|>)",
          R"(||f{"s": "a \"b\" 'c' d", "x": ["it's", "o'clock"]})");
@@ -293,6 +320,10 @@ TEST(ChatReader, SeparatesReasoning) {
   expect("Say <think> and </think>.", "Say <think> and </think>.||", thinks);
   expect("<think>Oh.</think>Yes.", "<think>Oh.</think>Yes.||");  // the model was not taught to
   expect("[THINK]Oh.[/THINK]Yes.", "Yes.|Oh.|", "[THINK][/THINK]");
+  expect("Oh.</think>Yes.", "Yes.|Oh.|", "{{ '<think>' }}", "<think>");  // OLMo 3 has no closing mark in its template
+  expect("<thought>\nOh.\n</thought>\nYes.", "Yes.|Oh.|", "</thought>");
+  expect("<think>\nOh.\n</think>\n<answer>\nYes.\n</answer>", "Yes.|Oh.|", "<｜hy_Assistant｜></think>");
+  expect("<answer>Yes.</answer>", "<answer>Yes.</answer>||", "</think>");
   expect("<think>Oh.</think><response>Yes.</response>", "Yes.|Oh.|", "<think></think><response></response>");
   expect("<|channel>thought\nOh.<channel|>Yes.", "Yes.|Oh.|", "<|channel>thought <channel|>");
 }
