@@ -123,7 +123,9 @@ Json without_tools(const Json& messages, const Json& tools, bool folded) {
 }
 
 Conversations::Conversations(const api::Model& model) : model_(model) {
-  chat_template_ = Json::parse(model.describe()).value("chat_template", std::string());
+  const Json description = Json::parse(model.describe());
+  chat_template_ = description.value("chat_template", std::string());
+  tool_template_ = description.value("tool_template", std::string());
   auto named = std::make_shared<std::map<std::uint32_t, std::string>>();
   for (const std::string& mark : weft::marks()) {
     const std::vector<std::uint32_t> ids = model.tokenize(mark, false, true);
@@ -249,7 +251,7 @@ void Conversations::begin_reasoning(CompletionRequest& request) const {
 
 // The call is forced in the notation of the model's template.
 void Conversations::force_call(CompletionRequest& request) const {
-  ForcedCall call = forced_call(request.reader.tools, chat_template_);
+  ForcedCall call = forced_call(request.reader.tools, tool_template_.empty() ? chat_template_ : tool_template_);
   Task& task = request.task;
   task.grammar_kind = WEFT_GRAMMAR_GBNF;
   task.grammar = std::move(call.grammar);
@@ -265,7 +267,8 @@ void Conversations::force_call(CompletionRequest& request) const {
 void Conversations::prepare(CompletionRequest& request) const {
   request.task.prompt = render(request);
   request.task.marks = marks_;
-  request.reader = reader_options(request, chat_template_);
+  request.reader =
+      reader_options(request, request.tools.empty() || tool_template_.empty() ? chat_template_ : tool_template_);
   request.reader.begun = begun(request.task.prompt);
   begin_reasoning(request);
   if (request.tool_mode == ToolMode::forced) force_call(request);

@@ -28,6 +28,7 @@ class Conversations {
 
   const api::Model& model_;
   std::string chat_template_;  // empty: none
+  std::string tool_template_;  // for conversations with tools; empty: the same
   std::shared_ptr<const std::map<std::uint32_t, std::string>> marks_;
 };
 

@@ -58,6 +58,8 @@ struct weft_model {
   mutable weft::Model model;  // changed by recover() alone, while nobody uses it
   weft::Tokenizer tokenizer;
   std::optional<weft::ChatTemplate> chat_template;
+  std::optional<weft::ChatTemplate>
+      tool_template;                  // for conversations with tools; none: chat_template is for these, too
   std::string chat_template_problem;  // why the file's template cannot be used; empty: no problem
   std::string device, driver, type;
   mutable weft::capi::LoadedFrom loaded_from;

@@ -194,11 +194,13 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
   Weights weights = options.progress ? load_weights(device, *file, config, from.formats, first)
                                      : begin_weights(device, file, config, from.formats, {});
   check_sizes(*file, tokenizer, config);
-  std::optional<ChatTemplate> chat_template;
+  std::optional<ChatTemplate> chat_template, tool_template;
   std::string problem;
   if (!tokenizer.chat_template().empty()) {
     try {
       chat_template.emplace(tokenizer.chat_template(), tokenizer.named_tokens(), place);
+      if (!tokenizer.tool_template().empty())
+        tool_template.emplace(tokenizer.tool_template(), tokenizer.named_tokens(), place);
     } catch (const Error& e) {  // the model can still continue texts
       problem = e.what();
     }
@@ -209,6 +211,7 @@ static std::unique_ptr<weft_model> load(const std::function<ModelFile()>& open, 
   std::unique_ptr<weft_model> model(new weft_model{{std::move(device), config, std::move(weights)},
                                                    std::move(tokenizer),
                                                    std::move(chat_template),
+                                                   std::move(tool_template),
                                                    std::move(problem),
                                                    std::move(name),
                                                    std::move(driver),
@@ -331,6 +334,7 @@ weft_status weft_model_describe(const weft_model* model, char** out, weft_error*
           {"kind", head->kind()}, {"text", head->text()}, {"gives_log_probabilities", head->gives_log_probabilities()}};
     if (!weights.shards.empty()) description["shards"] = shards_json(model->model, model->loaded_from.devices);
     if (model->chat_template) description["chat_template"] = model->tokenizer.chat_template();
+    if (model->tool_template) description["tool_template"] = model->tokenizer.tool_template();
     if (!model->chat_template_problem.empty()) description["chat_template_problem"] = model->chat_template_problem;
     if (const auto& tie = weights.tie)
       description["tie"] = {{"kept", tie->kept}, {"left_out", tie->left_out}, {"difference", tie->difference}};

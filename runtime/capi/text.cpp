@@ -100,16 +100,17 @@ std::vector<uint32_t> capi::chat_ids(const weft_model& model, const JsonValue& c
   const JsonValue *const found = conversation.find("tools"), *const more = conversation.find("variables"),
                          *const think = conversation.find("think");
   const JsonValue tools = found ? *found : JsonValue();
+  const bool for_tools = !tools.empty() && model.tool_template;
+  const ChatTemplate& chat = for_tools ? *model.tool_template : chat_template_of(model);
+  const std::string& source = for_tools ? model.tokenizer.tool_template() : model.tokenizer.chat_template();
   JsonValue variables = more && !more->is_null() ? *more : JsonValue::object();
-  if (!tools.is_null() && model.tokenizer.chat_template().find(kXmlTools) != std::string::npos)
-    variables[kXmlTools] = tools;
+  if (!tools.is_null() && source.find(kXmlTools) != std::string::npos) variables[kXmlTools] = tools;
   const bool switched = think && think->is_boolean();
   if (switched) variables = with_thinking(std::move(variables), think->get<bool>());
-  const ChatTemplate& chat = chat_template_of(model);
   JsonValue messages;
   std::vector<TextPiece> prompt;
   const auto render = [&](Arguments form) {
-    messages = messages_for(model.tokenizer.chat_template(), conversation["messages"], form);
+    messages = messages_for(source, conversation["messages"], form);
     prompt = chat.render(messages, tools, true, variables);
   };
   try {
@@ -120,7 +121,7 @@ std::vector<uint32_t> capi::chat_ids(const weft_model& model, const JsonValue& c
     render(Arguments::texts);
   }
   check_tools_are_used(chat, prompt, messages, tools, variables);
-  if (switched) begin_or_close(prompt, think->get<bool>(), model.tokenizer.chat_template());
+  if (switched) begin_or_close(prompt, think->get<bool>(), source);
   return model.tokenizer.encode(prompt);
 }
 

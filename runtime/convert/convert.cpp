@@ -37,15 +37,25 @@ struct Whole {
   }
 };
 
+// True for matrices that llama.cpp wants as floats, whatever the file is: tensor_allows_quantization of its
+// llama-quant.cpp.
+bool stays_float(std::string_view name) {
+  static constexpr std::string_view kParts[] = {
+      "_norm.weight", "ffn_gate_inp", "attn_rel_b.", "shortconv.conv.", "ssm_conv1d.", "position_embd",
+      // Gemma 3n
+      "altup", "laurel", "per_layer_model_proj",
+      // RWKV
+      "time_mix_first.", "time_mix_w0.", "time_mix_w1.", "time_mix_w2.", "time_mix_v0.", "time_mix_v1.", "time_mix_v2.",
+      "time_mix_a0.", "time_mix_a1.", "time_mix_a2.", "time_mix_g1.", "time_mix_g2.", "time_mix_decay_w1.",
+      "time_mix_decay_w2.", "time_mix_lerp_fused."};
+  return name.starts_with("token_types.") ||
+         std::ranges::any_of(kParts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
+
 DType type_of(const ConvertTensor& tensor, const ConvertOptions& options, const Whole& whole) {
-  // llama.cpp wants these as floats, whatever the file is.
-  const bool floats =
-      tensor.name.find("ffn_gate_inp") != std::string::npos || tensor.name.find("attn_rel_b.") != std::string::npos ||
-      tensor.name.find("shortconv.conv.") != std::string::npos ||
-      tensor.name.find("ssm_conv1d.") != std::string::npos || tensor.name.find("ssm_norm.") != std::string::npos ||
-      tensor.name.starts_with("position_embd.") || tensor.name.starts_with("token_types.");
   const std::vector<uint64_t>& shape = tensor.shape;
-  if (shape.size() < 2 || floats || !tensor.name.ends_with(".weight")) return DType::f32;
+  if (shape.size() < 2 || stays_float(tensor.name) || !tensor.name.ends_with(".weight")) return DType::f32;
+  if (tensor.name == "mm.input_projection.weight") return DType::f16;  // stored transposed, which blocks cannot be
   return fitting_type(matrix_type(options.type, options.vocab_type, tensor.name, whole.layers, whole.tied),
                       shape.back());
 }

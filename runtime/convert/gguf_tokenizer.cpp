@@ -76,6 +76,11 @@ JsonValue common_keys(const TokenizerParts& parts, uint32_t rows, const std::str
   keys["tokenizer.ggml.add_bos_token"] = parts.add_bos;
   keys["tokenizer.ggml.add_eos_token"] = parts.input_end.has_value();
   if (!parts.chat_template.empty()) keys["tokenizer.chat_template"] = parts.chat_template;
+  if (!parts.tool_template.empty()) {
+    keys["tokenizer.chat_template.tool_use"] = parts.tool_template;
+    keys["tokenizer.chat_templates"] = JsonValue::array();
+    keys["tokenizer.chat_templates"].push_back("tool_use");
+  }
   return keys;
 }
 
@@ -254,13 +259,21 @@ JsonValue gguf_tokenizer(const JsonValue& tokenizer, const JsonValue& config, co
   const Tokenizer wanted =
       Tokenizer::from_hf(without_normalized(tokenizer, "added_tokens"),
                          without_normalized(config, "added_tokens_decoder"), generation_config, place);
-  for (const AddedToken& token : parts.added)
-    if (token.lstrip || token.rstrip || token.single_word)
-      refuse("the added token " + in_quotes(token.text) + " looks at the characters beside it", place);
   if (parts.unigram) refuse("its model is a unigram model, not BPE", place);
+  std::vector<JsonValue> forms = forms_of(parts, architecture, rows, place);
+  std::vector<AddedToken> read = parts.added;
+  for (AddedToken& token : read) token.lstrip = token.rstrip = false;
+  mark_stripping(architecture, forms.front()["tokenizer.ggml.model"].text(), read);
+  for (size_t i = 0; i < read.size(); ++i) {
+    const AddedToken& token = parts.added[i];
+    if ((token.lstrip && !read[i].lstrip) || (token.rstrip && !read[i].rstrip) || token.single_word)
+      refuse("the added token " + in_quotes(token.text) + " looks at the characters beside it", place);
+  }
   std::string different;
-  for (JsonValue& form : forms_of(parts, architecture, rows, place)) {
+  for (JsonValue& form : forms) {
+    form["general.architecture"] = std::string(architecture);
     different = difference(wanted, Tokenizer::from_gguf(form, place), parts.bpe.unknown);
+    form.erase("general.architecture");
     if (different.empty()) return std::move(form);
   }
   refuse("its nearest one differs in " + different, place);

@@ -25,6 +25,7 @@ constexpr uint32_t kMostNameBytes = 256;   // of a tensor
 constexpr uint32_t kMostDimensions = 4;
 constexpr uint32_t kEnglishTokens = 50256;  // of text; multilingual models have another vocabulary
 constexpr uint32_t kControlTokens = 2 + 6;  // before and after the languages
+constexpr std::string_view kEndOfText = "<|endoftext|>";
 
 // Parts of a tensor's name in OpenAI's program, and in Transformers'.
 constexpr std::pair<std::string_view, std::string_view> kNames[] = {
@@ -109,14 +110,8 @@ class WhisperParser {
     reader_.take(bands * powers * sizeof(float), "the filters");
   }
 
-  void read_vocabulary() {
-    const uint32_t count = read_size("the number of tokens"), times = size_.encoder_context + 1;
-    const uint64_t others = uint64_t{count} + kControlTokens + times;
-    if (others >= size_.rows || size_.rows - others > WhisperVocabulary::kLanguages)
-      fail("the vocabulary has " + std::to_string(size_.rows) + " rows for " + std::to_string(count) +
-           " tokens of text and " + std::to_string(times) + " times: there should be " +
-           std::to_string(kControlTokens + 1) + " to " +
-           std::to_string(kControlTokens + WhisperVocabulary::kLanguages) + " other ones");
+  std::vector<std::string> read_tokens() {
+    const uint32_t count = read_size("the number of tokens");
     std::vector<std::string> tokens;
     std::unordered_set<std::string_view> known;
     for (uint32_t id = 0; id < count; ++id) {
@@ -129,6 +124,21 @@ class WhisperParser {
       if (!known.insert(text).second) fail(what + " is the same as one before: " + printable(text));
       tokens.emplace_back(text);
     }
+    // Early versions of whisper.cpp's convert-h5-to-ggml.py write the first control token, too.
+    if (tokens.back() == kEndOfText) tokens.pop_back();
+    return tokens;
+  }
+
+  void read_vocabulary() {
+    std::vector<std::string> tokens = read_tokens();
+    const auto count = static_cast<uint32_t>(tokens.size());
+    const uint32_t times = size_.encoder_context + 1;
+    const uint64_t others = uint64_t{count} + kControlTokens + times;
+    if (others >= size_.rows || size_.rows - others > WhisperVocabulary::kLanguages)
+      fail("the vocabulary has " + std::to_string(size_.rows) + " rows for " + std::to_string(count) +
+           " tokens of text and " + std::to_string(times) + " times: there should be " +
+           std::to_string(kControlTokens + 1) + " to " +
+           std::to_string(kControlTokens + WhisperVocabulary::kLanguages) + " other ones");
     const WhisperVocabulary vocabulary(std::move(tokens), static_cast<uint32_t>(size_.rows - others));
     contents_.tokenizer = vocabulary.tokenizer();
     contents_.generation_config = {{"suppress_tokens", vocabulary.suppressed()},

@@ -26,6 +26,9 @@ struct SpeechConfig {
   std::vector<uint32_t> suppressed;  // ids that are never written: they tell of music and speakers, or are no text
   uint32_t latest_first_time = 50;   // of a window, in steps of 20 ms
   bool multilingual = true;
+  // Defaults for callers that give none: a code, empty: found in the sound; and whether the text is English.
+  std::string language = {};
+  bool translate = false;
   // Layers and heads of the attention to the encoder that follow the words; none: not known. Files may name some that
   // the model does not have.
   std::vector<std::pair<uint32_t, uint32_t>> aligned_heads = {};

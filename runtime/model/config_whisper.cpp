@@ -3,12 +3,29 @@
 #include <array>
 
 #include "format/huggingface.h"
+#include "model/spoken_languages.h"
 
 namespace weft {
 namespace {
 
 constexpr uint32_t kMostPositions = 1u << 14, kMostBands = 1024;
 constexpr uint32_t kRowsOfMultilingual = 51865;  // OpenAI's program tells them by it
+
+// Defaults of Transformers for callers without arguments. Both keys may be missing or null.
+void read_task(SpeechConfig& speech, const JsonObject& generation) {
+  const auto given = [&](const char* key) { return generation.has(key) && !generation.at(key).is_null(); };
+  if (const char* const key = "language"; given(key)) {
+    const auto code = language_code(generation.text(key, ""));
+    if (!code) generation.refuse(key, "a language's code, token or English name", generation.at(key));
+    speech.language = *code;
+  }
+  if (const char* const key = "task"; given(key)) {
+    const std::string task = generation.text(key, "");
+    if (task != "transcribe" && task != "translate")
+      generation.refuse(key, "'transcribe' or 'translate'", generation.at(key));
+    speech.translate = task == "translate";
+  }
+}
 
 // generation_config.json has these settings; that of older files lacks some, which config.json has.
 SpeechConfig read_speech(const ModelFile& file, const JsonObject& values) {
@@ -21,6 +38,7 @@ SpeechConfig read_speech(const ModelFile& file, const JsonObject& values) {
   SpeechConfig speech;
   speech.multilingual = values.integer("vocab_size", 1, UINT32_MAX, kRowsOfMultilingual) >= kRowsOfMultilingual;
   if (const char* key = "is_multilingual"; is_given(generation, key)) speech.multilingual = generation.flag(key, true);
+  if (speech.multilingual && !file.generation_config.is_null()) read_task(speech, generation);
   if (const char* key = "max_initial_timestamp_index"; is_given(generation, key))
     speech.latest_first_time = generation.integer(key, 0, kMostPositions);
   if (const char* key = "alignment_heads"; is_given(generation, key))

@@ -79,7 +79,12 @@ const TensorView& Tensors::matrix(std::string_view role, int layer, uint64_t row
   const TensorView& tensor = need_matrix(role, layer, rows, cols);
   if (stored_transposed(role)) {
     std::vector<std::byte> bytes;
-    return in_place(tensor, {rows, cols}, transposed(file_.read(tensor, bytes)));
+    const TensorView stored = file_.read(tensor, bytes);
+    if (!is_quantised(tensor.dtype)) return in_place(tensor, {rows, cols}, transposed(stored));
+    std::vector<float> numbers(rows * cols);  // blocks cannot be transposed
+    to_float(stored, 0, numbers);
+    const TensorView decoded = {tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(numbers))};
+    return in_place(decoded, {rows, cols}, transposed(decoded));
   }
   return sorted_by_head(role) ? by_part(tensor) : tensor;
 }

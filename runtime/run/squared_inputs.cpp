@@ -18,6 +18,20 @@ struct Product {
   std::vector<double> sums;
 };
 
+// Names in a GGUF file of the tensors that a part of a matrix becomes. Folders of Mamba-2's families have a gate and
+// what it gates as one, GGUF files apart (convert/huggingface.cpp, add_halves); other families keep one matrix.
+std::vector<std::string> tensors_of(const Config& config, const Part& part, uint32_t layer) {
+  const auto name = [&](std::string_view role) {
+    return tensor_name(ModelFile::Kind::gguf, *config.traits, role, static_cast<int>(layer));
+  };
+  constexpr std::string_view kUp = "ffn_up";
+  const std::string_view role = part.role;
+  std::vector<std::string> names = {name(role)};
+  if (config.traits->mamba2 && role.starts_with(kUp) && part.rows == 2 * uint64_t{config.ffn_of(layer)})
+    names.push_back(name("ffn_gate" + std::string(role.substr(kUp.size()))));
+  return names;
+}
+
 std::vector<Product> products_of(const Model& model, const ModelFile& file) {
   Config config = model.config;
   Parts parts(file, config);
@@ -30,10 +44,9 @@ std::vector<Product> products_of(const Model& model, const ModelFile& file) {
           std::ranges::find_if(linears, [&](const Linear* linear) { return &linear->base == &matrix.matrix; });
       if (at == linears.end()) continue;  // of experts
       Product product = {own[static_cast<size_t>(at - linears.begin())], {}, std::vector<double>(matrix.cols)};
-      for (const Part& part : matrix.parts) {
-        const std::string name = tensor_name(ModelFile::Kind::gguf, *config.traits, part.role, static_cast<int>(index));
-        if (std::ranges::find(product.tensors, name) == product.tensors.end()) product.tensors.push_back(name);
-      }
+      for (const Part& part : matrix.parts)
+        for (const std::string& name : tensors_of(config, part, index))
+          if (std::ranges::find(product.tensors, name) == product.tensors.end()) product.tensors.push_back(name);
       products.push_back(std::move(product));
     }
     parts.forget();

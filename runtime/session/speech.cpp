@@ -286,7 +286,10 @@ void SpeechReader::add_words(std::vector<SpeechSegment>& segments, const Frames&
     segments[i].words = words.take(counts[i], segments[i].begin, segments[i].end, r.last_word_end);
 }
 
-void SpeechReader::begin(const SpeechOptions& options) {
+void SpeechReader::begin(const SpeechOptions& wanted) {
+  SpeechOptions options = wanted;
+  if (options.language.empty()) options.language = model_.config.speech->language;
+  options.translate |= model_.config.speech->translate;
   recording_.reset();
   cancelled_ = false;
   language_.clear();
@@ -315,8 +318,9 @@ void SpeechReader::feed(std::span<const float> samples, const OnSegment& on_segm
   require(std::ranges::all_of(samples, [](float sample) { return std::isfinite(sample); }), "samples",
           "they are not all finite");
   // A piece is heard before the next one is resampled, so that a long recording does not take more memory.
-  for (size_t begin = 0; begin < samples.size() && recording_; begin += r.options.rate) {
-    r.frames.feed(r.resampler.feed(samples.subspan(begin, std::min<size_t>(r.options.rate, samples.size() - begin))));
+  const size_t piece = r.options.rate;  // read_windows destroys the recording if the callback stops it
+  for (size_t begin = 0; begin < samples.size() && recording_; begin += piece) {
+    r.frames.feed(r.resampler.feed(samples.subspan(begin, std::min(piece, samples.size() - begin))));
     read_windows(on_segment);
   }
 }

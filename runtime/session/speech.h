@@ -66,8 +66,8 @@ struct SpeechSegment {
 };
 
 struct SpeechOptions {
-  std::string language;    // a code; empty: found by the first window that is not silent
-  bool translate = false;  // to English
+  std::string language;    // a code; empty: the model's default, or found by the first window that is not silent
+  bool translate = false;  // to English, which the model's default may be, too
   std::string prompt;      // text that comes before the recording
   uint32_t rate = kSampleRate;
   // Tried in turn until a window's text seems right: likely enough, and without too many repetitions (4.5 of the
@@ -91,7 +91,7 @@ class SpeechReader {
   // begin() throws Error(invalid_argument) for options that are out of range, and for a language or a translation that
   // the model does not know; the others for samples that are not finite, and without a recording that has begun.
   using OnSegment = std::function<bool(const SpeechSegment&)>;
-  void begin(const SpeechOptions& options);
+  void begin(const SpeechOptions& wanted);
   void feed(std::span<const float> samples, const OnSegment& on_segment);
   void finish(const OnSegment& on_segment);
   // feed() and finish(); and all three.

@@ -88,6 +88,7 @@ std::optional<uint32_t> Tokenizer::mask() const { return impl_->parts.mask; }
 const std::vector<uint32_t>& Tokenizer::stop_ids() const { return impl_->parts.stop_ids; }
 uint64_t Tokenizer::fingerprint() const { return impl_->fingerprint; }
 const std::string& Tokenizer::chat_template() const { return impl_->parts.chat_template; }
+const std::string& Tokenizer::tool_template() const { return impl_->parts.tool_template; }
 const std::map<std::string, std::string>& Tokenizer::named_tokens() const { return impl_->parts.named; }
 
 std::vector<std::string> Tokenizer::token_bytes() const {

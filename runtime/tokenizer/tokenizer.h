@@ -81,6 +81,8 @@ class Tokenizer {
 
   // Jinja source, empty if the model has none.
   const std::string& chat_template() const;
+  // Jinja source for conversations with tools; empty if chat_template() is for them, too.
+  const std::string& tool_template() const;
   // Spellings by the names chat templates use: "bos_token", "eos_token", "unk_token", "pad_token", those the file
   // states.
   const std::map<std::string, std::string>& named_tokens() const;

@@ -216,7 +216,8 @@ void read_byte_level(const JsonObject& metadata, TokenizerParts& parts) {
   const auto is_one_of = [&](std::initializer_list<const char*> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const bool llama3 = is_one_of({"llama-bpe", "llama3", "llama-v3", "falcon3", "lfm2"});
+  const bool llama3 =
+      is_one_of({"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "lfm2", "midm-2.0", "pixtral"});
   // The tokenizer.json of Qwen and of GPT-NeoX (which MPT, OLMo and ModernBERT took over) state NFC, which GGUF has no
   // key for.
   if (is_one_of({"qwen2", "qwen35", "deepseek-r1-qwen", "mpt", "olmo", "modern-bert"}))
@@ -300,7 +301,9 @@ Tokenizer Tokenizer::from_gguf(const JsonValue& document, const std::string& pla
       parts.added.push_back({static_cast<uint32_t>(id), parts.spelling[id], control});
     }
   }
+  mark_stripping(metadata.text("general.architecture", ""), *model, parts.added);
   parts.chat_template = metadata.text("tokenizer.chat_template", "");
+  parts.tool_template = metadata.text("tokenizer.chat_template.tool_use", "");
   return Tokenizer(std::move(parts));
 }
 

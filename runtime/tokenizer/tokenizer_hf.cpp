@@ -364,9 +364,9 @@ void HfReader::read_chat_template() {
   // Several, each with a name.
   for (const JsonValue& value : config_.array("chat_template")) {
     const JsonObject item(value, config_.place() + ", chat_template");
-    if (item.text("name", "") == "default") {
-      parts_.chat_template = item.text("template", "");
-    }
+    const std::string name = item.text("name", "");
+    if (name == "default") parts_.chat_template = item.text("template", "");
+    if (name == "tool_use") parts_.tool_template = item.text("template", "");
   }
 }
 

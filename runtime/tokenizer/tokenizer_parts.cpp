@@ -79,6 +79,16 @@ void add_merge(TokenizerParts& parts, const TokenIds& ids, const std::string& me
   add_merge(parts, ids, merge.substr(0, first), merge.substr(first + 1), place);
 }
 
+void mark_stripping(std::string_view architecture, std::string_view model, std::vector<AddedToken>& added) {
+  // Phi-3 has Llama 2's vocabulary. Phi-4 has the same architecture and another vocabulary, which strips nothing.
+  if (architecture == "phi3" && model == "llama") {
+    for (AddedToken& token : added)
+      token.rstrip = token.text != "<unk>" && token.text != "<s>" && token.text != "<|endoftext|>";
+  } else if (architecture == "modern-bert") {
+    for (AddedToken& token : added) token.lstrip = token.text == "[MASK]";
+  }
+}
+
 // In OpenAI's Harmony format, which these two tell, <|end|> ends a message and the turn goes on: analysis, then the
 // answer.
 static bool is_harmony(const TokenizerParts& parts) {

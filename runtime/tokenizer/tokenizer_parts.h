@@ -45,8 +45,8 @@ struct TokenizerParts {
   std::optional<uint32_t> bos, eos;
   std::optional<uint32_t> input_end, mask;
   std::vector<uint32_t> stop_ids;
-  size_t leading_spaces = 0;  // how many spaces decode() drops from the front of a text
-  std::string chat_template;
+  size_t leading_spaces = 0;                 // how many spaces decode() drops from the front of a text
+  std::string chat_template, tool_template;  // tool_template: for conversations with tools; empty if there is none
   std::map<std::string, std::string> named;
 
   TokenizerParts() { byte_ids.fill(Bpe::kNone); }
@@ -74,6 +74,10 @@ void add_merge(TokenizerParts& parts, const TokenIds& ids, const std::string& le
                const std::string& place);
 // The same for "left right". Tokens may hold spaces themselves: the first space that parts two tokens is meant.
 void add_merge(TokenizerParts& parts, const TokenIds& ids, const std::string& merge, const std::string& place);
+
+// Marks the added tokens that take the white space beside them. GGUF has no key for it: llama.cpp (llama-vocab.cpp)
+// knows these models by their names. architecture: general.architecture. model: tokenizer.ggml.model.
+void mark_stripping(std::string_view architecture, std::string_view model, std::vector<AddedToken>& added);
 
 // Adds to stop_ids the tokens whose spelling is known to end a turn, and makes stop tokens and BOS control tokens;
 // sorts stop_ids.

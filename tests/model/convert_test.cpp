@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "convert/huggingface.h"
 #include "format/gguf.h"
 #include "format/gguf_writer.h"
 #include "format/model_file.h"
@@ -195,6 +196,26 @@ TEST(Convert, AFolderOfQwen3VlBecomesItsTextModel) {
   EXPECT_EQ(config.ropes[0].axes, same.ropes[0].axes);
   EXPECT_EQ(config.grid_token, same.grid_token);
   EXPECT_EQ(config.grid_token, 263u);
+}
+
+// Small matrices that llama.cpp reads as floats, and one that it transposes.
+TEST(Convert, MatricesThatLlamaCppNeedsAsFloatsStayFloats) {
+  const TestFolder folder;
+  const std::pair<const char*, DType> wanted[] = {{"blk.0.attn_q_norm.weight", DType::f32},
+                                                  {"v.position_embd.weight", DType::f32},
+                                                  {"altup_proj.weight", DType::f32},
+                                                  {"blk.0.laurel_l.weight", DType::f32},
+                                                  {"per_layer_model_proj.weight", DType::f32},
+                                                  {"blk.0.time_mix_w1.weight", DType::f32},
+                                                  {"blk.0.time_mix_decay_w2.weight", DType::f32},
+                                                  {"mm.input_projection.weight", DType::f16},
+                                                  {"blk.0.time_mix_key.weight", DType::q8_0}};
+  GgufWriter writer;
+  add_keys(writer, {{"general.architecture", "any"}});
+  for (const auto& [name, type] : wanted) writer.tensor(name, {4, 32}, ggml_type(DType::f32), 4 * 32 * sizeof(float));
+  std::ofstream(folder / "in.gguf", std::ios::binary) << writer.file_of_zeros();
+  const ModelFile got = converted(folder / "in.gguf", folder / "out.gguf", FileType::q8_0);
+  for (const auto& [name, type] : wanted) EXPECT_EQ(got.find(name)->dtype, type) << name;
 }
 
 TEST(Convert, FourBitTypesStayWhatTheyAre) {

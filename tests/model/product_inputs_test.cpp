@@ -9,6 +9,7 @@
 #include "reference/llama.h"
 #include "support/model_test.h"
 #include "support/op_inputs.h"
+#include "support/source_folder.h"
 
 namespace weft::test {
 namespace {
@@ -51,6 +52,20 @@ TEST_F(ProductInputsTest, AreThoseOfTheReference) {
     ASSERT_EQ(product.sums.size(), sums.size());
     for (size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(product.sums[i], sums[i], 2e-3 * sums[i]) << i;
   }
+}
+
+// A folder of Granite 4 has the gate and what it gates as one matrix, which a GGUF file has apart.
+TEST_F(ProductInputsTest, FoldersNameTheGatesOfTheGgufFile) {
+  const std::filesystem::path folder = source_folder() / "tests/model/golden/granite-hybrid";
+  const auto model = load_model(open_device(), folder, Format::f16);
+  const std::vector<uint32_t> ids = some_ids(20, model->config.vocab);
+  const ModelFile gguf = open_model(folder / "model.gguf");
+  uint32_t gates = 0;
+  for (const SquaredInputs& product : measure(*model, open_model(folder), {ids})) {
+    EXPECT_TRUE(gguf.find(product.tensor)) << product.tensor;
+    gates += product.tensor.find(".ffn_gate.") != std::string::npos;
+  }
+  EXPECT_EQ(gates, model->config.layers);
 }
 
 // llama.cpp's llama-quantize reads these names; a count for each tensor.

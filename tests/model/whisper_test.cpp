@@ -273,6 +273,37 @@ TEST_F(SpeechTest, TellsSegmentsInOrder) {
   reader.read(std::vector<float>(16000, 1e-5f), {}, nothing);  // silence invents no words
 }
 
+// As Transformers does: without a wish of the caller, generation_config.json decides.
+TEST_F(SpeechTest, TheFilesLanguageAndTaskAreDefaults) {
+  const auto read_with = [&](const char* key, const JsonValue& value) {
+    ModelFile file = open_model(folder_);
+    file.generation_config[key] = value;
+    return read_config(file).speech;
+  };
+  for (const char* name : {"fr", "<|fr|>", "French"}) EXPECT_EQ(read_with("language", name)->language, "fr") << name;
+  EXPECT_EQ(read_with("language", nullptr)->language, "");
+  EXPECT_TRUE(read_with("task", "translate")->translate);
+  EXPECT_FALSE(read_with("task", "transcribe")->translate);
+  for (const char* key : {"language", "task"}) {
+    try {
+      read_with(key, "klingon");
+      ADD_FAILURE() << key;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::bad_file);
+      EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("generation_config.json"), std::string::npos) << error.what();
+    }
+  }
+  model_->config.speech = read_with("language", "French");
+  SpeechReader reader(*model_, tokenizer_);
+  const std::vector<float> samples = whistles(1);
+  const auto keep = [](const SpeechSegment&) { return true; };
+  reader.read(samples, {}, keep);
+  EXPECT_EQ(reader.language(), "fr");
+  reader.read(samples, {.language = "de"}, keep);
+  EXPECT_EQ(reader.language(), "de");
+}
+
 // Windows of 1.2 s, which is what the model hears; some silent.
 TEST_F(SpeechTest, PiecesAreTheWhole) {
   SpeechReader reader(*model_, tokenizer_);

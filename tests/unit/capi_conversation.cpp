@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -311,6 +313,25 @@ TEST_F(ConversationTest, ATemplateThatWantsArgumentsAsTexts) {
   };
   EXPECT_EQ(rendered(R"({"x": 1})"), R"([cd]ab{"x": 1})");
   EXPECT_EQ(rendered(Json{{"x", 1}}), R"([cd]ab{"x":1})");
+}
+
+// Hermes and Command-R have a template of its own for conversations with tools.
+TEST_F(ConversationTest, ATemplateForTools) {
+  const std::filesystem::path folder = folder_ / "tool-use";
+  make_huggingface(folder, LlamaShape(), {DType::f16, 5, "a{{ messages[0].content }}"});
+  const std::filesystem::path file = folder / "tokenizer_config.json";
+  Json config = Json::parse(std::ifstream(file));
+  config["chat_template"] = {{{"name", "default"}, {"template", "a{{ messages[0].content }}"}},
+                             {{"name", "tool_use"}, {"template", "b{{ messages[0].content }}{{ tools | length }}"}}};
+  std::ofstream(file) << config;
+  const api::Model model(folder.string());
+  const auto rendered = [&](const Json& tools) {
+    return model.detokenize(model.apply_chat_template_json(Json{{"messages", {user("cd")}}, {"tools", tools}}.dump()));
+  };
+  const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  EXPECT_EQ(rendered({tool}), "bcd1");
+  EXPECT_EQ(rendered(nullptr), "acd");
+  EXPECT_EQ(rendered(Json::array()), "acd");
 }
 
 TEST_F(ConversationTest, WithoutATemplateATextGrows) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_parts.h"
 #include "tokenizer_vocabularies.h"
 
 namespace weft {
@@ -92,6 +93,20 @@ TEST(GgufTokenizer, Gemma4KeepsItsMerges) {
       EXPECT_EQ(read.decode(ids), original.decode(ids)) << one;
     }
   }
+}
+
+// GGUF has keys for two templates; and Phi-3's tokens take the white space after them in a file of this architecture.
+TEST(GgufTokenizer, KeepsTheTemplateOfToolsAndPhi3sWhiteSpace) {
+  Json file = golden("sentencepiece"), config = kConfig;
+  config["chat_template"] = {{{"name", "default"}, {"template", "plain"}},
+                             {{"name", "tool_use"}, {"template", "tools"}}};
+  for (Json& token : file["tokenizer"]["added_tokens"]) token["rstrip"] = token["id"].get<int>() > 1;
+  const Json keys = gguf_tokenizer(file["tokenizer"], config, nullptr, "phi3", false, 800, "folder");
+  EXPECT_EQ(keys["tokenizer.chat_template"], "plain");
+  EXPECT_EQ(keys["tokenizer.chat_template.tool_use"], "tools");
+  ASSERT_EQ(keys["tokenizer.chat_templates"].size(), 1u);
+  EXPECT_EQ(keys["tokenizer.chat_templates"][0], "tool_use");
+  EXPECT_EQ(read_hf_tokenizer(file["tokenizer"], config, nullptr, "folder").tool_template, "tools");
 }
 
 void expect_refused(const Json& tokenizer, const std::string& fragment, uint32_t rows = 800,

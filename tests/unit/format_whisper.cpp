@@ -97,6 +97,18 @@ TEST(WhisperFile, IsReadAsAFolder) {
   EXPECT_EQ(got.tensors[4].name, "model.encoder.layer_norm.bias");
 }
 
+// Early converters wrote <|endoftext|> after the tokens of text: all control tokens keep their places.
+TEST(WhisperFile, EndOfTextAmongTheTokensIsNoText) {
+  WhisperMaker maker;
+  const WhisperContents usual = parse(maker.make());
+  maker.tokens.push_back("<|endoftext|>");
+  ++maker.token_count;
+  const WhisperContents early = parse(maker.make());
+  EXPECT_EQ(early.tokenizer, usual.tokenizer);
+  EXPECT_EQ(early.config, usual.config);
+  EXPECT_EQ(early.generation_config, usual.generation_config);
+}
+
 // A file may end before a tensor: the model's reader finds what is missing.
 TEST(WhisperFile, CutsAreErrors) {
   const WhisperMaker maker;

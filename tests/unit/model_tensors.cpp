@@ -53,6 +53,30 @@ TEST(Tensors, RefuseQuantisedExpertsInOneTensor) {
   }
 }
 
+// llama.cpp's file of Gemma 3's encoder has the projection transposed; tools that quantise it leave blocks in its rows.
+TEST(Tensors, BlocksAreDecodedBeforeTheyAreTransposed) {
+  ModelFile file = open_image_model(source_folder() / "tests/model/golden_images/gemma3/mmproj.gguf");
+  const uint64_t cols = 32;
+  TensorView& stored = file.tensors[file.index.at("mm.input_projection.weight")];
+  std::vector<std::byte> blocks(cols * 34);  // a scale and 32 integers a row
+  for (size_t row = 0; row < cols; ++row) {
+    blocks[row * 34] = std::byte{0x00}, blocks[row * 34 + 1] = std::byte{0x3c};  // the scale 1 in f16
+    for (size_t i = 0; i < 32; ++i) blocks[row * 34 + 2 + i] = static_cast<std::byte>(row + 2 * i);
+  }
+  stored.dtype = DType::q8_0;
+  stored.shape = {cols, 32};
+  stored.bytes = blocks;
+  Config config;
+  config.traits = &image_family(ImageKind::pooled);
+  Tensors tensors(file, config);
+  const TensorView& made = tensors.matrix("output", -1, 32, cols);
+  EXPECT_EQ(made.shape, (std::vector<uint64_t>{32, cols}));
+  std::vector<float> numbers(32 * cols);
+  to_float(made, 0, numbers);
+  for (size_t row = 0; row < 32; ++row)
+    for (size_t i = 0; i < cols; ++i) ASSERT_EQ(numbers[row * cols + i], static_cast<float>(i + 2 * row)) << row;
+}
+
 // Rows of one number each, of which one row is another.
 class OneOtherRow final : public QuantisedRows {
  public:

@@ -217,6 +217,46 @@ TEST(Tokenizer, MergingGivesNoControlToken) {
   EXPECT_EQ(tokenizer.bytes(268), "<tool>");
 }
 
+// GGUF has no key for white space that a token takes: llama.cpp knows Phi-3 and ModernBERT by their names.
+TEST(Tokenizer, GgufTokensOfSomeModelsTakeWhiteSpace) {
+  Json phi3 = byte_metadata();
+  for (const char* token : {"<|user|>", "<|end|>"}) {
+    phi3["tokenizer.ggml.tokens"].push_back(token);
+    phi3["tokenizer.ggml.token_type"].push_back(3);
+    phi3["tokenizer.ggml.scores"].push_back(0);
+  }
+  const std::string turn = "<|user|>\na\nb<|end|>\n\n<s>\nb";
+  const uint32_t line = byte_id('\n');
+  EXPECT_EQ(Tokenizer::from_gguf(phi3, "t").encode(turn, Special::parse),
+            (Ids{269, line, 259, line, 260, 270, line, line, 1, line, 260}));
+  phi3["general.architecture"] = "phi3";
+  EXPECT_EQ(Tokenizer::from_gguf(phi3, "t").encode(turn, Special::parse),
+            (Ids{269, 259, line, 260, 270, 1, line, 260}));
+  Json bert = byte_level_metadata();
+  bert["tokenizer.ggml.tokens"].push_back("[MASK]");
+  bert["tokenizer.ggml.token_type"].push_back(3);
+  EXPECT_EQ(Tokenizer::from_gguf(bert, "t").encode("hello [MASK] !", Special::parse), (Ids{259, ' ', 261, ' ', '!'}));
+  bert["general.architecture"] = "modern-bert";
+  EXPECT_EQ(Tokenizer::from_gguf(bert, "t").encode("hello [MASK] !", Special::parse), (Ids{259, 261, ' ', '!'}));
+}
+
+// llama.cpp has several names for the same patterns.
+TEST(Tokenizer, OtherNamesOfTheSamePreTokenizers) {
+  const auto ids_with = [](const char* name) {
+    Json metadata = byte_level_metadata();
+    metadata["tokenizer.ggml.pre"] = name;
+    return Tokenizer::from_gguf(metadata, name).encode("hello  IT'S 1234, x\n\n y", Special::plain);
+  };
+  const std::pair<const char*, std::vector<const char*>> same[] = {
+      {"gpt-2", {"a.x-4.0", "gigachat", "granite-docling", "jina-de", "jina-es", "mellum", "trillion"}},
+      {"llama-bpe", {"falcon-h1", "midm-2.0", "pixtral"}},
+      {"qwen2", {"grok-2", "hunyuan", "kormo", "solar-open"}},
+      {"smollm", {"mellum2"}},
+      {"gpt-4o", {"kanana2", "minimax-m2"}}};
+  for (const auto& [usual, others] : same)
+    for (const char* other : others) EXPECT_EQ(ids_with(other), ids_with(usual)) << other;
+}
+
 TEST(Tokenizer, PiecesTokeniseAsOneText) {
   const Tokenizer tokenizer = Tokenizer::from_gguf(byte_level_metadata(), "bytes");
   using Piece = TextPiece;

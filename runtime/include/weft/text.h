@@ -26,9 +26,11 @@ WEFT_API weft_status weft_token_bytes(const weft_model* model, uint32_t id, char
  *              the template has it
  *
  * It is at most 100 arrays and objects deep, of 2^24 values and 2^28 bytes, and has a name in an object only once. The
- * template gets all as it is, with one exception: the arguments of a tool call that are a text with a JSON object, as
- * in OpenAI's protocol, become that object, which templates expect. A template that asks for xml_tools gets the tools
- * there as well. Only the template, and roles that are a plain word, produce control tokens.
+ * template gets all as it is, but in the form that it knows: the arguments of a tool call, a text with a JSON object in
+ * OpenAI's protocol, become that object, which most templates expect; reasoning_content is there as thinking, too; an
+ * empty content beside tool calls is null; results of tools are tool_responses of early Gemma 4. A template that asks
+ * for xml_tools gets the tools there as well, and a model that has a template "tool_use" renders conversations with
+ * tools by that. Only the template, and roles that are a plain word, produce control tokens.
  *
  * WEFT_INVALID_ARGUMENT if it is not such JSON; WEFT_UNSUPPORTED as weft_apply_chat_template, and if the template
  * leaves out the tools (the error's place is "tools") or the tool_calls of messages ("messages"). */
