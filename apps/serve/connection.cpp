@@ -74,7 +74,8 @@ void Connection::set_timer(std::chrono::milliseconds time) {
 void Connection::on_timer() {
   if (phase_ == Phase::head || phase_ == Phase::body) {
     keep_ = false;
-    return respond(all_.handler.refuse(HttpFault(408, "The request did not come in time."), client_));
+    return respond(
+        all_.handler.refuse(HttpFault(408, "The request did not come in time."), client_, reader_.request().path));
   }
   if (phase_ != Phase::answering) return close();
   if (!timed_write_) return;
@@ -185,7 +186,7 @@ void Connection::read_request() {
     await_input();
   } catch (const HttpFault& fault) {
     keep_ = false;
-    respond(all_.handler.refuse(fault, client_));
+    respond(all_.handler.refuse(fault, client_, reader_.request().path));
   } catch (const std::bad_alloc&) {
     close();
   }

@@ -16,8 +16,8 @@ class Door final : public HttpHandler {
     return leads_to(request.path) ? service_.answer_head(request) : service_.hide(request);
   }
   HttpResponse answer(HttpRequest& request, HttpClient& client) override { return service_.answer(request, client); }
-  HttpResponse refuse(const HttpFault& fault, const std::string& client) override {
-    return service_.refuse(fault, client);
+  HttpResponse refuse(const HttpFault& fault, const std::string& client, const std::string& path) override {
+    return service_.refuse(fault, client, path);
   }
 
  private:

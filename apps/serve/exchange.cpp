@@ -195,7 +195,13 @@ std::vector<Exchange::Part> Exchange::next(Choice& choice) {
     part.said = said_by(event);
     part.said.index = choice.index;
     const bool all = &event == &events.back() && event.kind == Reader::Kind::text && !choice.reader.holds();
+    // Log-probabilities are of the content: reasoning and the mark that ends it have none.
+    const bool reasons = event.kind == Reader::Kind::reasoning;
+    if (choice.reasoned && event.kind == Reader::Kind::text)
+      choice.take_tokens(event.end - std::min(event.end, event.text.size()));
+    choice.reasoned = reasons;
     part.tokens = choice.take_tokens(all ? SIZE_MAX : event.end);
+    if (reasons) part.tokens.clear();
   }
   if (news.stop) {
     choice.stop = news.stop;

@@ -75,6 +75,7 @@ class Exchange {
     std::deque<TokenLogprobs> tokens;  // that have not been taken
     Job job;
     bool begun = false;
+    bool reasoned = false;  // its last part was reasoning
     std::optional<weft_stop> stop;
     Figures figures;
   };

@@ -76,8 +76,8 @@ class HttpHandler {
   virtual std::optional<HttpResponse> answer_head(const HttpRequest& request) = 0;
   // Called with the whole request, on a thread that may wait. May move the body away.
   virtual HttpResponse answer(HttpRequest& request, HttpClient& client) = 0;
-  // The answer to a request that is refused before a handler sees it.
-  virtual HttpResponse refuse(const HttpFault& fault, const std::string& client) = 0;
+  // The answer to a request that is refused before a handler sees it. path: "" if it has not come.
+  virtual HttpResponse refuse(const HttpFault& fault, const std::string& client, const std::string& path) = 0;
 };
 
 }  // namespace weft::serve

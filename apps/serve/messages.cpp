@@ -89,6 +89,11 @@ Json read_messages(Fields& fields) {
     throw bad_field("messages", "messages must be an array with at least one message.", "invalid_type");
   check_count("messages", list.size());
   for (std::size_t i = 0; i < list.size(); ++i) add_message(list[i], "messages[" + std::to_string(i) + "]", messages);
+  if (messages.back()["role"] == "assistant")
+    throw bad_field(
+        "messages[" + std::to_string(list.size() - 1) + "].role",
+        "The last message may not be the assistant's: an answer that the request has begun is not continued.",
+        "unsupported_parameter");
   return messages;
 }
 
@@ -128,10 +133,11 @@ void read_message_tools(Fields& fields, CompletionRequest& request) {
   read_tools(as_chat, request);
 }
 
-void read_output(Fields& fields, Task& task) {
+void read_output(Fields& fields, CompletionRequest& request) {
   if (const Json* value = fields.take("output_config")) {
     Fields config(*value, "output_config");
-    read_format(config, "format", true, task);
+    read_format(config, "format", true, request.task);
+    if (const auto effort = config.text("effort")) set_effort(*effort, "output_config.effort", request);
     config.refuse_rest();
   }
 }
@@ -146,8 +152,8 @@ CompletionRequest parse_message(const std::string& body, const ModelFacts& model
   request.messages = read_messages(fields);
   request.task.sampling.temperature = 1;  // Anthropic's
   read_generation(fields, model, request);
-  read_thinking(fields, request);
-  read_output(fields, request.task);
+  read_output(fields, request);
+  read_thinking(fields, request);  // has the last word
   read_message_tools(fields, request);
   if (const Json* stops = fields.take("stop_sequences")) {
     if (!stops->is_array()) throw bad_field("stop_sequences", "stop_sequences must be an array.", "invalid_type");

@@ -113,13 +113,16 @@ void read_sampling(Fields& fields, Task& task) {
   real("temperature", sampling.temperature, 0, 2);
   if (sampling.temperature > 0 && sampling.temperature < kAboveZero)
     throw bad_field("temperature", "temperature must be 0 or at least 0.0001.");
-  real("top_p", sampling.top_p, kAboveZero, 1);
+  real("top_p", sampling.top_p, 0, 1);
+  sampling.top_p = std::max(sampling.top_p, static_cast<float>(kAboveZero));  // 0: the likeliest token alone
   real("min_p", sampling.min_p, 0, 1);
   real("typical_p", sampling.typical_p, kAboveZero, 1);
   real("repeat_penalty", sampling.repeat_penalty, 0.01, 100);
   real("presence_penalty", sampling.presence_penalty, -2, 2);
   real("frequency_penalty", sampling.frequency_penalty, -2, 2);
-  if (const auto k = fields.whole("top_k", 0, UINT32_MAX)) sampling.top_k = static_cast<std::uint32_t>(*k);
+  // -1 is vLLM's name of no limit.
+  if (const auto k = fields.whole("top_k", -1, UINT32_MAX))
+    sampling.top_k = static_cast<std::uint32_t>(std::max<std::int64_t>(*k, 0));
   if (const auto seed = fields.whole("seed", INT64_MIN, INT64_MAX)) {
     sampling.seed = static_cast<std::uint64_t>(*seed);
   } else {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <ctime>
 #include <weft/weft.hpp>
@@ -77,6 +78,11 @@ void RequestLog::write(std::string line) {
 }
 
 void RequestLog::work() {
+  // If nobody reads a pipe any more, write() fails, and the server goes on.
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return closing_ || !lines_.empty(); });

@@ -137,8 +137,9 @@ std::vector<ModelArgs> model_list(const ServeArgs& args) {
 }
 
 std::string ability(const weft::serve::Loaded& model) {
-  return model.engine ? format("%u sessions of %u tokens", model.facts.choices, model.facts.context)
-                      : format("embeddings of %u numbers", model.facts.width);
+  const std::string does = model.engine ? format("%u sessions of %u tokens", model.facts.choices, model.facts.context)
+                                        : format("embeddings of %u numbers", model.facts.width);
+  return does + " on " + model.model.info().device;
 }
 
 // Bodies go back to the system when they are freed. Else glibc keeps some for every few threads: 190 MB were measured.
@@ -226,7 +227,7 @@ void add_serve(CLI::App& app) {
   command->remove_option(command->get_option("--model"));
   command
       ->add_option("-m,--model", args->models,
-                   "GGUF file, Hugging Face folder, or name of a model that ./run model NAME has downloaded\n"
+                   "GGUF file, Hugging Face folder, or name of a model that weft pull NAME has downloaded\n"
                    "(default: the installed model); may be given several times: requests name one, which is loaded\n"
                    "then, and --memory-budget is of all together")
       ->type_name("PATH|NAME")

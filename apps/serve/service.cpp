@@ -118,14 +118,21 @@ HttpResponse Service::finish(HttpResponse response, RequestRecord& record) const
   return response;
 }
 
-HttpResponse Service::refuse(const HttpFault& fault, const std::string& client) {
+// In the form of the protocol that the path has.
+static HttpResponse error_in_form(const RequestError& error, const std::string& path) {
+  HttpResponse response = error_response(error);
+  if (path.starts_with(kMessages)) response.body = bytes_of(message_error(error));
+  return response;
+}
+
+HttpResponse Service::refuse(const HttpFault& fault, const std::string& client, const std::string& path) {
   HttpRequest unread;
   unread.client = client;
   unread.arrived = std::chrono::steady_clock::now();
   RequestRecord record(log_, metrics_, unread);
   const RequestError error = fault.status() == 429 ? RequestError(429, "rate_limit_error", "memory_full", fault.what())
                                                    : bad_request(fault.status(), "bad_request", fault.what());
-  return finish(error_response(error), record);
+  return finish(error_in_form(error, path), record);
 }
 
 std::optional<HttpResponse> Service::answer_head(const HttpRequest& request) {
@@ -133,7 +140,7 @@ std::optional<HttpResponse> Service::answer_head(const HttpRequest& request) {
   try {
     response = read_path(request);
   } catch (...) {
-    response = error_response(current_error());
+    response = error_in_form(current_error(), request.path);
   }
   if (!response) return response;
   RequestRecord record(log_, metrics_, request);
@@ -155,8 +162,7 @@ HttpResponse Service::answer(HttpRequest& request, HttpClient& client) {
   } catch (...) {
     const RequestError error = current_error();
     if (record->outcome) record->outcome = outcome_of(error);
-    response = error_response(error);
-    if (request.path.starts_with(kMessages)) response.body = bytes_of(message_error(error));
+    response = error_in_form(error, request.path);
   }
   return finish(std::move(response), *record);
 }
@@ -215,13 +221,18 @@ std::shared_ptr<const Loaded> Service::asked_model(const HttpRequest& request, c
   return all.get(name, [&] { check_wanted(client, deadline); });
 }
 
+// Names of hosts have no case (RFC 9110).
+bool Service::is_allowed_host(const std::string& host) const {
+  return std::ranges::any_of(access_.hosts, [&](const std::string& one) { return same_word(one, host); });
+}
+
 // Throws for a request that is not allowed. open: without a key.
 void Service::admit(const HttpRequest& request, bool open) const {
   if (keys_.empty()) {
     // Without a key, a page of another site must not reach the server through a name that leads here.
     const std::string* given_host = request.header("Host");
     const std::string host = given_host ? host_of(*given_host) : "";
-    if (!is_address(host) && host != "localhost" && std::ranges::find(access_.hosts, host) == access_.hosts.end())
+    if (!is_address(host) && !same_word(host, "localhost") && !is_allowed_host(host))
       throw bad_request(403, "wrong_host",
                         "The Host must be an address, localhost, the server's --host or an --allow-host.");
     return;
@@ -241,7 +252,7 @@ void Service::check_origin(const HttpRequest& request) const {
   const std::size_t scheme = origin->find("://");
   const std::string site = scheme == origin->npos ? "" : origin->substr(scheme + 3);
   const std::string* host = request.header("Host");
-  if ((host && site == *host) || std::ranges::find(access_.hosts, host_of(site)) != access_.hosts.end()) return;
+  if ((host && same_word(site, *host)) || is_allowed_host(host_of(site))) return;
   throw bad_request(403, "wrong_origin",
                     "A page of another site may not send recordings: --cors and --allow-host name those that may.");
 }

@@ -40,7 +40,7 @@ class Service {
   // As HttpHandler has them.
   std::optional<HttpResponse> answer_head(const HttpRequest& request);
   HttpResponse answer(HttpRequest& request, HttpClient& client);
-  HttpResponse refuse(const HttpFault& fault, const std::string& client);
+  HttpResponse refuse(const HttpFault& fault, const std::string& client, const std::string& path);
   // The answer to a request that is for another address of the server.
   HttpResponse hide(const HttpRequest& request);
 
@@ -51,6 +51,7 @@ class Service {
   HttpResponse post_to(const std::shared_ptr<const Loaded>& ready, HttpRequest& request, HttpClient& client,
                        std::optional<Turn>& turn, const std::shared_ptr<RequestRecord>& record) const;
   void admit(const HttpRequest& request, bool open) const;
+  bool is_allowed_host(const std::string& host) const;
   void check_origin(const HttpRequest& request) const;
   std::shared_ptr<KeyUse> key_of(const HttpRequest& request) const;
   std::optional<HttpResponse> allow_origin(const HttpRequest& request) const;

@@ -190,7 +190,6 @@ HttpResponse transcript_response(const TranscriptionRequest& request, const Tran
                         {"start", segment.begin},
                         {"end", segment.end},
                         {"text", segment.text},
-                        {"temperature", 0.0},
                         {"avg_logprob", segment.mean_logprob},
                         {"no_speech_prob", segment.no_speech}});
   }

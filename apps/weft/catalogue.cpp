@@ -38,6 +38,8 @@ constexpr KnownModel kModels[] = {
     {"all-minilm-l6-v2", "hf.co/sentence-transformers/all-MiniLM-L6-v2", "23 M", kApache},
     {"bge-small-en", "hf.co/BAAI/bge-small-en-v1.5", "33 M", kMit},
     {"bert-base-uncased", "hf.co/google-bert/bert-base-uncased", "110 M", kApache},
+    {"qwen3-reranker-0.6b", "hf.co/Qwen/Qwen3-Reranker-0.6B", "0.6 B", kApache},
+    {"whisper-base", "hf.co/openai/whisper-base", "74 M", kApache},
     {"flan-t5-small", "hf.co/google/flan-t5-small", "77 M", kApache},
     {"gpt2", "hf.co/openai-community/gpt2", "124 M", kMit},
 };

@@ -1,4 +1,6 @@
 // weft chat: a person types, the model answers; or one question is answered.
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -379,6 +381,15 @@ std::string without_line_feeds(std::string text) {
   return text;
 }
 
+// Bytes are waiting in a pipe or a file.
+bool stdin_has_bytes() {
+  struct stat kind = {};
+  if (::fstat(STDIN_FILENO, &kind) != 0 || !(S_ISFIFO(kind.st_mode) || S_ISREG(kind.st_mode))) return false;
+  if (S_ISREG(kind.st_mode)) return kind.st_size > 0;
+  int waiting = 0;
+  return ::ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
+}
+
 std::string read_stdin() {
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   require_utf8("stdin", text);
@@ -408,6 +419,7 @@ std::optional<std::string> message(const ChatArgs& args, Ear* ear) {
   } else {
     for (std::size_t i = 0; i < args.words.size(); ++i) text += (i > 0 ? " " : "") + args.words[i];
     require_utf8("MESSAGE", text);
+    if (args.files.empty() && stdin_has_bytes()) std::cerr << "[stdin is not read: -f - puts it before the message]\n";
   }
   text = without_line_feeds(std::move(text));
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) throw UsageError("MESSAGE", "the message is empty");
@@ -435,6 +447,8 @@ void chat(ChatArgs& args) {
   talk.begin();
   handle_interrupts(false);
   talk.ask(*question);
+  if (answer_was_interrupted())
+    throw CLI::RuntimeError(kInterruptedStatus);  // a script must not go on with half a text
 }
 
 }  // namespace

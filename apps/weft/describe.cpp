@@ -140,6 +140,14 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+// A shell's pattern of the subcommands that have subcommands: "lab|vocab".
+std::string group_pattern(const CLI::App& app) {
+  std::string text;
+  for (const Node& node : nodes(app))
+    if (!node.words.empty() && !subcommands(*node.app).empty()) text += (text.empty() ? "" : "|") + node.words;
+  return text;
+}
+
 std::string bash(const CLI::App& app) {
   std::string cases;
   for (const Node& node : nodes(app)) {
@@ -165,7 +173,9 @@ std::string bash(const CLI::App& app) {
          "_weft() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} words=\n"
          "  [[ $COMP_CWORD -gt 1 ]] || command=\n"
-         "  [[ $command == vocab && $COMP_CWORD -gt 2 ]] && command=\"vocab ${COMP_WORDS[2]}\"\n"
+         "  case $command in " +
+         group_pattern(app) +
+         ") [[ $COMP_CWORD -gt 2 ]] && command+=\" ${COMP_WORDS[2]}\" ;; esac\n"
          "  case $command in\n" +
          cases +
          "  esac\n"
@@ -205,7 +215,9 @@ std::string zsh(const CLI::App& app) {
   return "#compdef weft\n# zsh completion of weft, made from its options\n"
          "local command=\n"
          "(( CURRENT > 2 )) && command=$words[2]\n"
-         "[[ $command == vocab ]] && (( CURRENT > 3 )) && command=\"vocab $words[3]\"\n"
+         "case $command in " +
+         group_pattern(app) +
+         ") (( CURRENT > 3 )) && command+=\" $words[3]\" ;; esac\n"
          "if [[ -n $command ]]; then\n"
          "  local skip=${#${(z)command}}\n"
          "  shift $skip words\n"

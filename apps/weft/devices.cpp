@@ -146,7 +146,9 @@ void devices(const DevicesArgs& args) {
                          format("none of the %zu Vulkan devices is \"%s\"", all.size(), args.model.device.c_str()),
                          "--device", "weft devices lists them");
     }
-    print_error({}, "there is no Vulkan device", "install a driver; mesa-vulkan-drivers has one that runs on any CPU");
+    if (args.json) print_json({{"devices", list}});
+    throw api::Failure(WEFT_NO_DEVICE, "there is no Vulkan device", "",
+                       "install a driver; mesa-vulkan-drivers has one that runs on any CPU");
   }
   if (args.report) return report(list);
   if (args.json) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -88,13 +89,18 @@ class Part {
   int file_;
 };
 
-// One exchange. The sink gets the body's bytes of an answer of 200 or 206, after the status; it may throw.
+// One exchange. The sink gets the body's bytes of an answer of 200 or 206, after its head; it may throw.
+struct Head {
+  long status = 0;
+  std::uint64_t bytes = 0;  // of the body; 0: unknown
+  std::string etag;         // "": none, or one that does not stand for the very same bytes
+};
 struct Answer {
   CURLcode result = CURLE_OK;
   long status = 0;
   std::string problem;  // libcurl's, if result is an error
 };
-using Sink = std::function<void(long status, const char* data, std::size_t size)>;
+using Sink = std::function<void(const Head& head, const char* data, std::size_t size)>;
 
 struct Transfer {
   CURL* curl;
@@ -102,12 +108,23 @@ struct Transfer {
   std::exception_ptr thrown;
 };
 
+Head head_of(CURL* curl) {
+  Head head;
+  curl_off_t bytes = 0;
+  curl_header* etag = nullptr;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &head.status);
+  curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &bytes);
+  head.bytes = static_cast<std::uint64_t>(std::max<curl_off_t>(bytes, 0));
+  if (curl_easy_header(curl, "ETag", 0, CURLH_HEADER, -1, &etag) == CURLHE_OK && *etag->value == '"')
+    head.etag = etag->value;
+  return head;
+}
+
 std::size_t on_data(char* data, std::size_t, std::size_t size, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
-  long status = 0;
-  curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
+  const Head head = head_of(transfer.curl);
   try {
-    if (status == 200 || status == 206) transfer.sink(status, data, size);
+    if (head.status == 200 || head.status == 206) transfer.sink(head, data, size);
     return size;
   } catch (...) {  // not through libcurl
     transfer.thrown = std::current_exception();
@@ -115,7 +132,9 @@ std::size_t on_data(char* data, std::size_t, std::size_t size, void* user) {
   }
 }
 
-Answer exchange(const std::string& url, const Credentials& credentials, std::uint64_t from, const Sink& sink) {
+// etag: of the file that the bytes before `from` are of; another one is sent whole. "": unknown.
+Answer exchange(const std::string& url, const Credentials& credentials, std::uint64_t from, const std::string& etag,
+                const Sink& sink) {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), &curl_easy_cleanup);
   if (ready != CURLE_OK || !curl) throw api::Failure(WEFT_IO, "libcurl cannot start", url);
@@ -138,6 +157,10 @@ Answer exchange(const std::string& url, const Credentials& credentials, std::uin
   set(CURLOPT_WRITEFUNCTION, &on_data);
   set(CURLOPT_WRITEDATA, &transfer);
   if (from > 0) set(CURLOPT_RANGE, range.c_str());
+  const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
+      from > 0 && !etag.empty() ? curl_slist_append(nullptr, ("If-Range: " + etag).c_str()) : nullptr,
+      &curl_slist_free_all);
+  if (headers) set(CURLOPT_HTTPHEADER, headers.get());
   if (!credentials.token.empty()) {
     set(CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BEARER));
     set(CURLOPT_XOAUTH2_BEARER, credentials.token.c_str());
@@ -195,30 +218,46 @@ void check_sums(const RemoteFile& file, const Part& part) {
   check("SHA-1 as git's blob", file.git_sha1, std::move(blob));
 }
 
+bool has_sum(const RemoteFile& file) { return !file.sha256.empty() || !file.git_sha1.empty(); }
+
+// The ETag of the file that a part is of, beside it.
+std::string kept_etag(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string etag;
+  std::getline(file, etag);
+  return etag;
+}
+
 // Brings the part's missing bytes.
 void complete(const RemoteFile& file, const Credentials& credentials, Part& part,
-              const std::function<void(std::uint64_t)>& received) {
+              const std::filesystem::path& etag_path,
+              const std::function<void(std::uint64_t, std::uint64_t)>& received) {
+  std::string etag = has_sum(file) ? "" : kept_etag(etag_path);
+  if (!has_sum(file) && etag.empty()) part.cut(0);
   for (int tries = 0;;) {
     const std::uint64_t before = part.bytes();
     if (file.bytes > 0 && before == file.bytes) return;
     if (file.bytes > 0 && before > file.bytes) part.cut(0);
     const std::uint64_t from = part.bytes();
-    std::uint64_t bytes = from;
+    std::uint64_t bytes = from, all = file.bytes;
     bool first = true;
-    const Answer answer = exchange(file.url, credentials, from, [&](long status, const char* data, std::size_t size) {
-      if (std::exchange(first, false)) {
-        if (status == 200) bytes = 0;  // all of it, whatever was asked for
-        part.cut(bytes);
-      }
-      bytes += size;
-      if (file.bytes > 0 && bytes > file.bytes)
-        throw api::Failure(WEFT_BAD_FILE,
-                           format("the server sends more than the %llu bytes that it has announced",
-                                  static_cast<unsigned long long>(file.bytes)),
-                           file.url);
-      part.append(data, size);
-      received(bytes);
-    });
+    const Answer answer =
+        exchange(file.url, credentials, from, etag, [&](const Head& head, const char* data, std::size_t size) {
+          if (std::exchange(first, false)) {
+            if (head.status == 200) bytes = 0;  // all of it, whatever was asked for
+            part.cut(bytes);
+            if (all == 0 && head.bytes > 0) all = bytes + head.bytes;
+            if (!has_sum(file)) std::ofstream(etag_path) << (etag = head.etag) << '\n';
+          }
+          bytes += size;
+          if (file.bytes > 0 && bytes > file.bytes)
+            throw api::Failure(WEFT_BAD_FILE,
+                               format("the server sends more than the %llu bytes that it has announced",
+                                      static_cast<unsigned long long>(file.bytes)),
+                               file.url);
+          part.append(data, size);
+          received(bytes, all);
+        });
     require_found(answer, file.url, credentials);
     if (answer.status == 416) {  // of a file of unknown size: all was there, or it has changed
       part.cut(0);
@@ -243,7 +282,7 @@ void complete(const RemoteFile& file, const Credentials& credentials, Part& part
 std::string fetch_text(const std::string& url, const Credentials& credentials) {
   for (int tries = 1;; ++tries) {
     std::string text;
-    const Answer answer = exchange(url, credentials, 0, [&](long, const char* data, std::size_t size) {
+    const Answer answer = exchange(url, credentials, 0, "", [&](const Head&, const char* data, std::size_t size) {
       if (text.size() + size > kMostText) throw api::Failure(WEFT_IO, "the server's answer does not end", url);
       text.append(data, size);
     });
@@ -255,15 +294,18 @@ std::string fetch_text(const std::string& url, const Credentials& credentials) {
 }
 
 void fetch_file(const RemoteFile& file, const Credentials& credentials, const std::filesystem::path& path,
-                const std::function<void(std::uint64_t)>& received) {
-  const std::filesystem::path part_path = path.string() + ".part";
+                const std::function<void(std::uint64_t, std::uint64_t)>& received) {
+  const std::filesystem::path part_path = path.string() + ".part", etag_path = path.string() + ".etag";
   for (bool again = false;; again = true) {
     Part part(part_path);
     const bool kept = part.bytes() > 0;
-    complete(file, credentials, part, received);
+    complete(file, credentials, part, etag_path, received);
     try {
       check_sums(file, part);
-      return part.become(path);
+      part.become(path);
+      std::error_code ignored;
+      std::filesystem::remove(etag_path, ignored);
+      return;
     } catch (const api::Failure& failure) {
       if (failure.status() != WEFT_BAD_FILE) throw;
       std::error_code ignored;

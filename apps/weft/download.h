@@ -25,10 +25,11 @@ struct Credentials {
 std::string fetch_text(const std::string& url, const Credentials& credentials);
 
 // Downloads to `path`, of which path + ".part" holds the beginning until all is there and its sums were checked: an
-// earlier one's bytes are not asked for again. Goes on after broken connections as long as bytes arrive. Throws
-// api::Failure as fetch_text does, and if a sum is wrong (then nothing is left). received: called with the number of
-// bytes that are there.
+// earlier one's bytes are not asked for again, unless nothing tells whether they are of the same file: a sum, or the
+// ETag in path + ".etag". Goes on after broken connections as long as bytes arrive. Throws api::Failure as fetch_text
+// does, and if a sum is wrong (then nothing is left). received: called with the number of bytes that are there and of
+// all, 0 if unknown.
 void fetch_file(const RemoteFile& file, const Credentials& credentials, const std::filesystem::path& path,
-                const std::function<void(std::uint64_t)>& received);
+                const std::function<void(std::uint64_t, std::uint64_t)>& received);
 
 }  // namespace weft::cli

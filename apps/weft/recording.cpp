@@ -102,8 +102,44 @@ Sound open_recording(RecordingBytes& file, SF_INFO& info) {
   return Sound(sf_open_virtual(&io, SFM_READ, &info, &file), sf_close);
 }
 
+// Bytes of the MPEG frame whose header is at this place; 0: there is no header, or it has a free format.
+std::size_t mpeg_frame_length(std::string_view bytes, std::size_t at) {
+  if (at + 4 > bytes.size()) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(bytes[at + i])); };
+  const unsigned version = byte(1) >> 3 & 3, layer = 4 - (byte(1) >> 1 & 3), rate = byte(2) >> 2 & 3;
+  const unsigned padding = byte(2) >> 1 & 1, bitrate = byte(2) >> 4;
+  if (byte(0) != 0xff || byte(1) < 0xe0 || version == 1 || layer == 4 || rate == 3 || bitrate == 0 || bitrate == 15)
+    return 0;
+  constexpr unsigned kBitrates[5][14] = {// kbit/s: layers 1 to 3 of MPEG 1, layer 1 and the others of MPEG 2 and 2.5
+                                         {32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448},
+                                         {32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384},
+                                         {32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320},
+                                         {32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256},
+                                         {8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160}};
+  constexpr unsigned kRates[3] = {44100, 48000, 32000};
+  const bool first = version == 3;
+  const unsigned bits = 1000 * kBitrates[first ? layer - 1 : layer == 1 ? 3 : 4][bitrate - 1];
+  const unsigned samples = kRates[rate] / (first ? 1 : version == 2 ? 2 : 4);
+  if (layer == 1) return (12 * bits / samples + padding) * 4;
+  return (layer == 3 && !first ? 72 : 144) * bits / samples + padding;
+}
+
+// libsndfile takes everything that begins with an MPEG header's 11 bits for MPEG, also samples that begin with -1.
+bool begins_as_mpeg(std::string_view bytes) {
+  return bytes.size() >= 2 && bytes[0] == '\xff' && static_cast<unsigned char>(bytes[1]) >= 0xe0;
+}
+
+// A second frame of the same kind follows the first one, or nothing does.
+bool is_mpeg(std::string_view bytes) {
+  const std::size_t next = mpeg_frame_length(bytes, 0);
+  if (next == 0 || next == bytes.size()) return next > 0;
+  return mpeg_frame_length(bytes, next) > 0 && ((bytes[1] ^ bytes[next + 1]) & 0x1e) == 0 &&
+         ((bytes[2] ^ bytes[next + 2]) & 0x0c) == 0;
+}
+
 // True if a file that begins with these bytes is none that libsndfile reads. Tags may hide an MP3 file's beginning.
 bool is_raw(const std::string& bytes) {
+  if (begins_as_mpeg(bytes)) return !is_mpeg(bytes);
   RecordingBytes file = {bytes};
   SF_INFO info = {};
   return !bytes.starts_with("ID3") && !open_recording(file, info) && sf_error(nullptr) == SF_ERR_UNRECOGNISED_FORMAT;

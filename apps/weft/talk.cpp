@@ -66,6 +66,8 @@ ModelArgs with_model(ModelArgs args, const std::string& model) {
 
 }  // namespace
 
+bool answer_was_interrupted() { return interrupted_answer; }
+
 void handle_interrupts(bool interactive) {
   leave_on_interrupt = !interactive;
   struct sigaction action {};

@@ -39,6 +39,9 @@ struct ChatArgs {
 // Ctrl-C stops a running answer; a second one during the answer ends the program. Between answers Ctrl-C ends the
 // program too, unless `interactive`: the line editor then handles it.
 void handle_interrupts(bool interactive);
+// Ctrl-C stopped the last answer.
+bool answer_was_interrupted();
+constexpr int kInterruptedStatus = 130;  // as a shell tells of it
 
 class Talk {
  public:

@@ -219,7 +219,7 @@ std::vector<uint32_t> weft_conversation::fitting_text() {
 void weft_conversation::prompt(const std::vector<uint32_t>& ids) {
   const Pictures pictures = pictures_from(said.first);
   if (!pictures.empty()) return prompt_pictures(session, ids, pictures);
-  session.session.prompt(ids);
+  with_recovery(session, [&] { session.session.prompt(ids); });
   session.begin_answer();
 }
 
@@ -404,7 +404,7 @@ static weft_status generate_with(weft_conversation* conversation, const weft_gen
     const auto done = [](weft_conversation* of) { of->busy = false; };
     const std::unique_ptr<weft_conversation, decltype(done)> guard(conversation, done);
     const weft_generate_options all = read_struct(options);
-    if (all.request) set_request(conversation->session, all.request);
+    if (all.request) with_recovery(conversation->session, [&] { set_request(conversation->session, all.request); });
     const weft_stop ended = work(all);
     if (stop) *stop = ended;
   });

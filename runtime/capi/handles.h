@@ -196,6 +196,10 @@ void destroy(DeviceUser* user) noexcept;
 // nullptr. Throws Error(invalid_argument) if another user stays in use for long, or what opening and loading throw.
 void recover(const weft_model& model, uint64_t recoveries, const DeviceUser* own);
 
+// Does a session's work that needs the device. If that is lost, it may be opened again and the work be done once more,
+// unless no token has come since the time before.
+void with_recovery(const weft_session& session, const std::function<void()>& work);
+
 // Throws Error(device_lost) if the weights are not there, because recover() failed.
 void need_weights(const weft_model& model);
 

@@ -208,7 +208,7 @@ void capi::prompt_pictures(weft_session& session, std::span<const weft_prompt_pa
       part.deepstack = picture->deepstack;
     }
   }
-  session.session.prompt_parts(list);
+  with_recovery(session, [&] { session.session.prompt_parts(list); });
   session.begin_answer();
 }
 

@@ -147,13 +147,15 @@ struct Prober {
     size_t chosen = SIZE_MAX;
     report.device = answer(text, [&] {
       list = list_devices();
-      const std::string selector = options.device ? options.device : "";
+      const DeviceList devices = parse_devices(options.device ? options.device : "");
       const DeviceFits fits = [&](size_t index, const Caps& caps, const std::vector<uint64_t>& free) {
         return fits_on(index, caps, free);
       };
-      const std::string chosen_one = selector_for(selector, fits);
+      const std::string chosen_one = selector_for(devices.names.front(), fits);
       chosen = find_device(chosen_one);
       const auto device = open_proven(chosen_one, [&](const Caps& caps) { return plan_for(caps, options); });
+      for (size_t i = 1; i < devices.names.size(); ++i)  // of a model on several
+        open_proven(devices.names[i], [&](const Caps& caps) { return plan_for(caps, options); });
       plan = device->plan();
       room = room_of(*device);
       report.free_bytes = std::accumulate(room.begin(), room.end(), uint64_t{0});

@@ -122,6 +122,6 @@ weft_status weft_session_set_request(weft_session* session, const weft_request* 
   return guard(error, [&] {
     require(session, "session", "it is NULL");
     const InUse use(session);
-    set_request(*session, request);
+    with_recovery(*session, [&] { set_request(*session, request); });
   });
 }

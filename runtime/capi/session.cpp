@@ -29,10 +29,7 @@ capi::InUse::InUse(const DeviceUser* user, const char* what) : user_(user) {
 
 capi::InUse::InUse(const weft_session* session) : InUse(session, "session") {}
 
-// Does a session's work that needs the device. If that is lost, it may be opened again and the work be done once more,
-// unless no token has come since the time before.
-template <class Work>
-static void with_recovery(const weft_session& session, const Work& work) {
+void capi::with_recovery(const weft_session& session, const std::function<void()>& work) {
   std::optional<size_t> before;
   for (;;) {
     const uint64_t recoveries = session.model->recoveries;
@@ -98,7 +95,7 @@ weft_status weft_session_prompt(weft_session* session, const uint32_t* ids, size
   return guard(error, [&] {
     require(session && (ids || count == 0), "session or ids", "it is NULL");
     const InUse use(session);
-    session->session.prompt({ids, count});
+    with_recovery(*session, [&] { session->session.prompt({ids, count}); });
     session->begin_answer();
   });
 }

@@ -44,7 +44,8 @@ weft_status weft_session_prompt_parts(weft_session* session, const weft_prompt_p
   return guard(error, [&] {
     require(session && (parts || count == 0), "session or parts", "it is NULL");
     const InUse use(session);
-    session->session.prompt_parts(prompt_parts_of(*session, std::span(parts, count)));
+    const std::vector<PromptPart> list = prompt_parts_of(*session, std::span(parts, count));
+    with_recovery(*session, [&] { session->session.prompt_parts(list); });
     session->begin_answer();
   });
 }

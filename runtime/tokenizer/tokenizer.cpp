@@ -111,7 +111,16 @@ std::string Tokenizer::bytes(uint32_t id) const { return is_control(id) ? std::s
 
 const std::string& Tokenizer::spelling(uint32_t id) const { return id < size() ? impl_->parts.spelling[id] : kEmpty; }
 
+// Before as many bytes again are allocated.
+static void check_size(size_t bytes) {
+  if (bytes >= kMaxText)
+    throw Error(Code::invalid_argument,
+                "a text of " + std::to_string(bytes) + " bytes is longer than the limit of " + std::to_string(kMaxText),
+                "Tokenizer::encode");
+}
+
 std::vector<uint32_t> Tokenizer::encode(std::string_view text, Special special) const {
+  check_size(text.size());
   return encode_masked(text, std::string(text.size(), special == Special::plain ? 1 : 0));
 }
 
@@ -125,12 +134,7 @@ std::vector<uint32_t> Tokenizer::encode(std::span<const Piece> pieces) const {
 }
 
 std::vector<uint32_t> Tokenizer::encode_masked(std::string_view text, std::string_view plain) const {
-  if (text.size() >= kMaxText) {
-    throw Error(
-        Code::invalid_argument,
-        "a text of " + std::to_string(text.size()) + " bytes is longer than the limit of " + std::to_string(kMaxText),
-        "Tokenizer::encode");
-  }
+  check_size(text.size());
   std::vector<uint32_t> ids;
   size_t at = 0, next = 0;
   while (const auto match = impl_->added.find(text, plain, next, at)) {

@@ -138,6 +138,11 @@ def check_real_answers(open_page):
     tab.until("document.querySelectorAll('.message').length === 2")
     tab.page.click("#toast-act")
     tab.until("document.querySelectorAll('.message').length === 4")
+    # What is said after a deletion ends its undo.
+    tab.act(2, "Delete")
+    tab.until("document.querySelectorAll('.message').length === 2")
+    tab.ask("set a timer for 20 minutes")
+    assert tab.page.locator("#toast").is_hidden() and len(tab.answers()) == 2
     # An answer that a schema makes long is stopped by the keyboard, and continued.
     tab.setting("schema", '{"type": "string", "minLength": 1500}')
     tab.ask("go on", wait=False)

@@ -151,7 +151,7 @@ class OneQuestion(unittest.TestCase):
     HELLO = "Hello! What can I do for you?\n"
 
     def test_the_answer_and_nothing_else(self):
-        for argv, stdin in [(["hello"], ""), (["-"], "hello\n"), ([], "hello"), (["-f", "-"], "hello\n"), (["--", "hello"], "ignored")]:
+        for argv, stdin in [(["hello"], ""), (["-"], "hello\n"), ([], "hello"), (["-f", "-"], "hello\n"), (["--", "hello"], "")]:
             with self.subTest(argv=argv):
                 self.assertEqual(weft("chat", "--temperature", 0, *argv, stdin=stdin), (self.HELLO, ""))
         self.assertEqual(weft("chat", "--temperature", 0, "set", "a", "timer", "for", 10, "minutes")[0].splitlines()[0], "Timer set for 10 minutes.")
@@ -159,6 +159,28 @@ class OneQuestion(unittest.TestCase):
     def prompt_tokens(self, *argv, stdin=""):
         _, err = weft("chat", "--stats", "-m", chatty(), "-n", 1, *argv, stdin=stdin)
         return int(re.search(r"prompt (\d+) tok", err)[1])
+
+    def test_a_message_in_brackets(self):
+        for text in ("[1, 2, 3]", "[]", "[[a], b]"):
+            self.assertEqual(self.prompt_tokens(text), self.prompt_tokens(stdin=text), text)
+
+    def test_stdin_beside_a_message(self):
+        """It is not read, and that is said."""
+        note = "[stdin is not read: -f - puts it before the message]\n"
+        for argv, stdin, said in ((["hello"], "a diff", note), (["hello"], "", ""), (["-f", "-", "hello"], "a diff", "")):
+            err = weft("chat", "-m", chatty(), "-n", 8, "--stop", "x", "--temperature", 0, *argv, stdin=stdin)[1]
+            self.assertEqual(note if note in err else "", said, (argv, err))
+
+    def test_an_interrupt_is_told_by_the_exit_code(self):
+        for _ in range(8):  # the answer may end before
+            program = subprocess.Popen([BIN / "weft", "chat", "-m", chatty(), "-n", "0", "--repeat-penalty", "2", "hello"], env=ENV, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            program.stdout.read(1)  # the answer has begun
+            program.send_signal(signal.SIGINT)
+            _, err = program.communicate(timeout=60)
+            if b"[stopped]" in err:
+                return self.assertEqual(program.returncode, 130, err)
+        self.fail("no answer was stopped")
 
     def test_files_come_first(self):
         first, second = FOLDER / "first.txt", FOLDER / "second.txt"

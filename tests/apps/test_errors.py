@@ -167,6 +167,8 @@ class Errors(unittest.TestCase):
         self.assertEqual(completed("weft", "chat", "--type", "q"), ["q8", "q4"])
         self.assertEqual(completed("weft", "vocab", "b"), ["build"])
         self.assertEqual(completed("weft", "vocab", "build", "--cov"), ["--coverage"])
+        self.assertEqual(completed("weft", "lab", "ran"), ["rank"])
+        self.assertEqual(completed("weft", "lab", "rank", "--contexts"), ["--contexts"])
         (FOLDER / "completed.txt").write_text("")
         self.assertEqual(completed("weft", "chat", "-f", "compl"), ["completed.txt"])
         self.assertEqual(completed("weft", "chat", "--temperature", "compl"), [])
@@ -239,6 +241,10 @@ class Errors(unittest.TestCase):
         out, err = weft("generate", "-m", plain(), "-p", "a", expect=1, env=none)
         self.assertEqual(out, "")
         self.assertTrue(err.startswith("weft: "), err)
+        for argv, said in (((), ""), (("--json",), '{"devices":[]}')):
+            out, err = weft("devices", *argv, expect=1, env=none)
+            self.assertEqual("".join(out.split()), said)
+            self.assertTrue(err.startswith("weft: "), err)
 
     def limited(self, kind, value):
         """The output of `weft generate` with a limit: None, the answer, or the error, which names the limit."""

@@ -142,6 +142,18 @@ class Listen(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.decode(), wanted)
 
+    def test_stdin_that_begins_like_mpeg(self):
+        """libsndfile takes samples that begin with -1 for MPEG."""
+        run = lambda content: subprocess.run([BIN / "weft", "listen", "-m", MODEL, "--language", "de", "--temperature", "0", "-"], input=content, capture_output=True, timeout=300)
+        samples = array.array("h", [-1, 2, *(round(sample * 32767) for sample in whistle())])
+        self.assertEqual(samples.tobytes()[:4], b"\xff\xff\x02\x00")
+        done = run(samples.tobytes())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.decode(), self.listen(self.file("minus.wav", wav([-1 / 32767, 2 / 32767, *whistle()])))[0])
+        frames = (b"\xff\xfb\x90\xc4" + bytes(413)) * 40  # silence
+        done = run(frames)
+        self.assertEqual((done.returncode, done.stdout.decode()), (0, self.listen(self.file("silent.mp3", frames))[0]), done.stderr)
+
     def test_bar(self):
         """On a terminal a bar tells how much of a recording was heard."""
         path = self.file("bar.wav", wav(whistle()))

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import os
 import pty
+import re
 import shutil
 import signal
 import socket
@@ -19,6 +20,8 @@ import fetch_model
 from support import BIN, ENV, FOLDER, ROOT, plain, real_model, weft, weft_json
 
 SCRIPT = ROOT / "apps/weft/fetch_model.py"
+# What weft says of models that weft pull does not download.
+HINTS = {"smollm2": "weft pull smollm2-135m downloads such a model", "gemma3-270m": "weft models lists the models that weft pull downloads"}
 DATA = [b"the first part, ", b"the second"]
 
 
@@ -162,7 +165,7 @@ class Models(unittest.TestCase):
                     argv = [BIN / "weft", "convert", name, self.folder / f"{name}{number}.gguf", "--type", "q8"]
                     done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                     self.assertEqual(done.stderr.decode(), f"weft: {name}: this model is not in the cache\n"
-                                                           f"hint: ./run model {name} downloads it\n")
+                                                           f"hint: {HINTS[name]}\n")
                     self.assertEqual(done.returncode, 1)
                     folder.mkdir(parents=True, exist_ok=True)
                     (folder / (name + ".gguf")).symlink_to(plain())
@@ -177,7 +180,16 @@ class Models(unittest.TestCase):
         (self.cache / "models/smollm2.gguf").write_bytes(b"no model")
         self.assertEqual(len(weft_json(*argv, cwd=self.folder, env=env)["ids"]), 2)
         _, err = weft(*argv, env={"WEFT_CACHE_DIR": ""}, expect=1)
-        self.assertIn("hint: ./run model smollm2 downloads it\n", err)
+        self.assertIn(f"hint: {HINTS['smollm2']}\n", err)
+
+    def test_models_of_the_examples(self):
+        """Every model that an example of --help names is one that weft pull downloads."""
+        known = {one["name"] for one in weft_json("models", env={"WEFT_CACHE_DIR": str(self.cache)})["models"]}
+        commands = re.findall(r"^  ([a-z][\w-]*) ", weft("--help")[0].partition("\nExample")[0], re.M)
+        self.assertIn("rerank", commands)
+        for command in commands:
+            for name in re.findall(r"(?:-m|--listen) ([\w.-]+)", weft(command, "--help")[0].partition("\nExample")[2]):
+                self.assertTrue(name in known or name.endswith(".gguf"), (command, name))
 
 
 class RealModels(unittest.TestCase):

@@ -63,6 +63,7 @@ class Hub:
         self.statuses = []     # of the next contents, instead of them
         self.lies = {}         # path -> SHA-256 in the list
         self.gate = None       # an event that contents wait for
+        self.etags = False     # whether contents have an ETag, and If-Range is heeded
         self.server, self.host = Server("hub", self), Server("host", self)
 
     def close(self):
@@ -99,7 +100,9 @@ class Hub:
             return handler.reply(404)
         if self.spoil:
             data = bytes(len(data))
-        start, asked = 0, handler.headers.get("Range")
+        start, asked, etag = 0, handler.headers.get("Range"), f'"{blob_sha1(data)}"'
+        if handler.headers.get("If-Range", etag) != etag:
+            asked = None
         if asked and self.ranges:
             start = int(asked.removeprefix("bytes=").removesuffix("-"))
             if start >= len(data):
@@ -108,6 +111,8 @@ class Hub:
         if start:
             handler.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         handler.send_header("Content-Length", str(len(data) - start))
+        if self.etags:
+            handler.send_header("ETag", etag)
         handler.end_headers()
         end = len(data)
         if self.cuts:
@@ -288,6 +293,47 @@ class Pull(unittest.TestCase):
         _, err = self.pull(f"{self.hub.host.address}/page.html", expect=2)
         self.assertIn("GGUF", err)
 
+    def test_urls_of_the_hub(self):
+        """A page's address is that of its file, and the token goes to the hub alone."""
+        out, _ = self.pull(f"{self.hub.server.address}/maker/tiny-GGUF/blob/main/tiny-Q8_0.gguf", HF_TOKEN="secret")
+        self.assertEqual(pathlib.Path(out.strip()).read_bytes(), self.data)
+        (path, headers), = self.asked("hub")
+        self.assertEqual((path, headers.get("Authorization")), ("/maker/tiny-GGUF/resolve/main/tiny-Q8_0.gguf", "Bearer secret"))
+        self.assertIsNone(self.asked("host")[0][1].get("Authorization"))
+        self.pull(f"{self.hub.host.address}/maker/tiny-GGUF/resolve/main/tiny-F16.gguf", HF_TOKEN="secret")
+        self.assertIsNone(self.asked("host")[1][1].get("Authorization"))
+
+    def broken_url(self, etag):
+        """Leaves a part of an older file at a URL; returns the headers of the next try."""
+        work = self.folder / ".pulling-tiny-Q8_0"
+        work.mkdir(parents=True)
+        (work / "tiny-Q8_0.gguf.part").write_bytes(self.data[:1000])
+        if etag:
+            (work / "tiny-Q8_0.gguf.etag").write_text(etag)
+        out, _ = self.pull(f"{self.hub.host.address}/maker/tiny-GGUF/resolve/main/tiny-Q8_0.gguf")
+        self.assertEqual(pathlib.Path(out.strip()).read_bytes(), self.data)
+        self.assertEqual(self.left(), ["tiny-Q8_0.gguf", "tiny-Q8_0.json"])
+        return self.asked("host")[0][1]
+
+    def test_a_part_without_sums_is_of_the_same_file(self):
+        self.hub.etags = True
+        headers = self.broken_url(f'"{blob_sha1(self.data)}"')
+        self.assertEqual((headers["Range"], headers["If-Range"]), ("bytes=1000-", f'"{blob_sha1(self.data)}"'))
+
+    def test_a_part_without_sums_of_another_file(self):
+        self.hub.etags = True
+        self.assertIn("If-Range", self.broken_url('"older"'))
+
+    def test_a_part_of_which_nothing_is_known(self):
+        self.assertNotIn("Range", self.broken_url(None))
+
+    def test_rm_of_a_part(self):
+        work = self.folder / ".pulling-tiny-Q8_0"
+        work.mkdir(parents=True)
+        (work / "tiny-Q8_0.gguf.part").write_bytes(b"x")
+        self.assertIn("removed what was downloaded of tiny-Q8_0", weft("rm", "tiny-Q8_0", env=self.env)[1])
+        self.assertFalse(work.exists())
+
     def test_more_bytes_than_announced(self):
         small = [{"type": "file", "oid": "1" * 40, "size": 100, "path": "tiny-Q8_0.gguf"}]
         self.hub.api = lambda handler: handler.reply(200, json.dumps(small).encode())
@@ -300,7 +346,7 @@ class Pull(unittest.TestCase):
         _, err = self.pull("qwen3-0.6", expect=2)
         self.assertIn("did you mean qwen3-0.6b", err)
         _, err = self.pull("smollm2", expect=2)
-        self.assertIn("./run model smollm2", err)
+        self.assertIn("weft pull smollm2-135m downloads such a model", err)
         _, err = weft("chat", "-m", "qwen3-0.6b", "hello", env=self.env, expect=1)
         self.assertIn("weft pull qwen3-0.6b", err)
         _, err = weft("chat", "-m", "qwen30.6b", "hello", env=self.env, expect=1)
@@ -337,6 +383,7 @@ class Pull(unittest.TestCase):
         listed = {model["name"]: model for model in weft_json("models", env=self.env)["models"]}
         self.assertEqual(listed["qwen3-0.6b"]["path"], out.strip())
         self.assertGreaterEqual(len(listed), 30)
+        self.assertNotIn("smollm2", listed)  # weft pull cannot download it
         self.assertTrue(listed["qwen3-4b"]["estimated"] and 2 << 30 < listed["qwen3-4b"]["needed_bytes"] < 4 << 30, listed["qwen3-4b"])
         self.assertIsInstance(listed["qwen3-4b"]["fits"], bool)
         self.assertFalse(listed["qwen3-0.6b"]["estimated"])

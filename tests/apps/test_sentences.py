@@ -35,6 +35,13 @@ class Sentences(unittest.TestCase):
         self.assertEqual(weft("embed", "-m", FOLDER / "qwen3", "tea", "--pool", "last")[0], said)
         self.assertNotEqual(weft("embed", "-m", FOLDER / "qwen3", "tea", "--pool", "mean")[0], said)
 
+    def test_texts_in_brackets_are_not_lists(self):
+        embed = lambda *texts: weft_json("embed", "-m", FOLDER / "qwen3", *texts)["embeddings"]
+        lines = FOLDERS / "lines-in-brackets.txt"
+        texts = ["[a,b]", "c", "[]", "[[1, 2], 3]"]
+        lines.write_text("\n".join(texts) + "\n")
+        self.assertEqual(embed(*texts), embed("-f", lines))
+
     def test_what_is_refused(self):
         err = weft("embed", "-m", FOLDER / "gemma3", "tea", "--prompt", "quary", expect=1)[1]
         self.assertIn('the model has no prompt "quary"', err)

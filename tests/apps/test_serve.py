@@ -26,6 +26,16 @@ class Serve(ServeTest):
         status, _, answer = self.server.request("GET", "/v1/models/gpt")
         self.assertEqual((status, answer["error"]["code"]), (404, "model_not_found"))
 
+    def test_the_greeting_names_the_device(self):
+        names = [device["name"] for device in weft_json("devices")["devices"]]
+        self.assertTrue(any(f" on {name}." in self.server.greeting for name in names), (self.server.greeting, names))
+
+    def test_values_that_turn_filters_off(self):
+        """As clients of OpenAI and vLLM send them."""
+        said = lambda **sampling: self.server.chat("tell me a story about a cat", max_tokens=24, **sampling)["choices"][0]["message"]["content"]
+        self.assertEqual(said(temperature=1, top_p=0), said(temperature=0))
+        self.assertEqual(said(temperature=1, seed=5, top_k=-1), said(temperature=1, seed=5, top_k=0))
+
     def test_a_chat_says_what_generate_says(self):
         for sampling in ({"temperature": 0}, {"temperature": 1.3, "top_k": 0, "top_p": 1, "min_p": 0, "seed": 7},
                          {"temperature": 0.9, "seed": 3, "top_k": 20, "top_p": 0.8, "min_p": 0.1, "typical_p": 0.9, "repeat_penalty": 1.2,
@@ -204,7 +214,7 @@ class Serve(ServeTest):
                 ("invalid_value", "chat_template_kwargs.tools", {**hello, "chat_template_kwargs": {"tools": []}}),
                 ("invalid_value", "temperature", {**hello, "temperature": 2.5}),
                 ("invalid_type", "temperature", {**hello, "temperature": "hot"}),
-                ("invalid_value", "top_p", {**hello, "top_p": 0}),
+                ("invalid_value", "top_p", {**hello, "top_p": -0.1}), ("invalid_value", "top_k", {**hello, "top_k": -2}),
                 ("invalid_value", "min_p", {**hello, "min_p": -1}),
                 ("invalid_type", "top_k", {**hello, "top_k": 1.5}),
                 ("invalid_value", "presence_penalty", {**hello, "presence_penalty": 3}),

@@ -89,6 +89,23 @@ class ServeReasoning(ServeTest):
                 refused = server.request("POST", CHAT, {"messages": user("x"), "grammar": "root ::= x"})
                 self.assertEqual((refused[0], refused[2]["error"]["param"]), (400, "grammar"))
 
+    def test_log_probabilities_are_the_contents(self):
+        """Reasoning and the mark that ends it have none."""
+        for server in (self.server, serve("by-itself-logprobs.gguf", BY_ITSELF)):
+            for more in (BUDGET, {"logit_bias": {str(END): 100}}):
+                ask = {"messages": user("x"), "temperature": 0, "response_format": SCHEMA, "logprobs": True, **more}
+                choice = server.post(CHAT, **ask)["choices"][0]
+                self.assertTrue(choice["message"]["reasoning_content"])
+                joined = lambda content: b"".join(bytes(token["bytes"]) for token in content).decode()
+                self.assertEqual(joined(choice["logprobs"]["content"]), choice["message"]["content"])
+                content, tokens = "", []
+                for event in list(Stream(server, CHAT, **ask).events())[:-1]:
+                    content += event["choices"][0]["delta"].get("content") or ""
+                    tokens += (event["choices"][0].get("logprobs") or {}).get("content") or []
+                self.assertEqual((content, joined(tokens)), (choice["message"]["content"], choice["message"]["content"]))
+            if server is not self.server:
+                server.end()
+
     def test_it_is_switched(self):
         closed = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>"
         for more in ({"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_effort": "none"}):
@@ -296,11 +313,14 @@ class ServeMessages(ServeTest):
             whole = self.both(server, grammar=literal("Yes."), **BUDGET)
             self.assertEqual([block["type"] for block in whole["content"]], ["thinking", "text"])
             self.assertEqual(whole["content"][1]["text"], "Yes.")
-            self.assertNotIn("thinking", [block["type"] for block in self.both(server, thinking={"type": "disabled"}, max_tokens=3)["content"]])
+            for off in ({"thinking": {"type": "disabled"}}, {"output_config": {"effort": "none"}}):
+                self.assertNotIn("thinking", [block["type"] for block in self.both(server, max_tokens=3, **off)["content"]])
+            self.assertEqual(self.both(server, max_tokens=3, output_config={"effort": "low"})["content"][0]["type"], "thinking")
 
     def test_what_is_refused(self):
         for param, body in (("max_tokens", {"messages": user("a")}), ("messages", {"max_tokens": 5}), ("messages[0].role", {"messages": [{"role": "tool", "content": "x"}], "max_tokens": 5}),
                             ("messages[0].content[0].type", {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}], "max_tokens": 5}),
+                            ("messages[1].role", {"messages": [*user("a"), {"role": "assistant", "content": "{"}], "max_tokens": 5}), ("output_config.effort", {"messages": user("a"), "max_tokens": 5, "output_config": {"effort": "most"}}),
                             ("mcp_servers", {"messages": user("a"), "max_tokens": 5, "mcp_servers": []}), ("tool_choice.type", {"messages": user("a"), "max_tokens": 5, "tool_choice": {"type": "all"}}),
                             ("tools[0].type", {"messages": user("a"), "max_tokens": 5, "tools": [{"type": "web_search_20250305", "name": "w"}]})):
             status, _, answer = self.server.request("POST", MESSAGES, body)
@@ -311,8 +331,19 @@ class ServeMessages(ServeTest):
         for one in json.loads((BODIES / "anthropic.json").read_text()):
             self.server.post(one["path"], **{**one["body"], "max_tokens": 2})
 
+    def test_errors_before_the_body(self):
+        """They have Anthropic's form, too, wherever the path is known."""
+        for headers, status, body in ((b"Content-Type: text/plain\r\nContent-Length: 2", b"415", b"{}"), (b"Content-Type: application/json\r\nTransfer-Encoding: chunked", b"400", b"zz\r\n")):
+            answer = self.server.raw(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n\r\n" + body)
+            self.assertEqual(answer.split()[1], status, answer)
+            error = json.loads(answer.partition(b"\r\n\r\n")[2])
+            self.assertEqual((error["type"], error["error"]["type"]), ("error", "invalid_request_error"))
+
     def test_keys(self):
         with Server("--api-key", "secret") as server:
             ask = {"model": "m", "messages": user("hello"), "max_tokens": 3}
             for headers, status in (({"X-Api-Key": "secret"}, 200), ({"x-api-key": "wrong"}, 401), ({}, 401)):
-                self.assertEqual(server.request("POST", MESSAGES, ask, headers)[0], status)
+                answered, _, answer = server.request("POST", MESSAGES, ask, headers)
+                self.assertEqual((answered, answer["type"]), (status, "message" if status == 200 else "error"))
+                if status == 401:
+                    self.assertEqual(answer["error"]["type"], "authentication_error")

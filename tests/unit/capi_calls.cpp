@@ -49,6 +49,13 @@ TEST_F(CapiTest, GettersOfNothing) {
   weft_batch_free(nullptr);
 }
 
+TEST_F(CapiTest, ALengthThatIsNone) {
+  weft_error error = {};
+  size_t count = 0;
+  EXPECT_EQ(weft_tokenize(model_, "x", SIZE_MAX, 0, 0, nullptr, 0, &count, &error), WEFT_INVALID_ARGUMENT)
+      << error.sentence;
+}
+
 TEST_F(CapiTest, NumbersThatNoEnumerationHas) {
   const auto none = [](auto one) { return static_cast<decltype(one)>(248); };
   weft_session* session = nullptr;

@@ -213,6 +213,11 @@ TEST_F(ProbeTest, DevicesByNameInAnyCase) {
     options.device = given.c_str();
     EXPECT_EQ(probe(made().c_str(), 0, &options).report.device, WEFT_OK) << given;
   }
+  // Several share a vocabulary table, as weft_model_load has them.
+  for (const auto& [given, expected] : {std::pair("0:3;0:1", WEFT_OK), {"0;0", WEFT_OK}, {"0;none", WEFT_NO_DEVICE}}) {
+    options.device = given;
+    EXPECT_EQ(probe(made().c_str(), 0, &options).report.device, expected) << given;
+  }
 }
 
 TEST_F(ProbeTest, DevicesThatAreNotThere) {

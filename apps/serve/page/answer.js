@@ -110,7 +110,7 @@ function take(message, event) {
     made.name += part.function?.name ?? "";
     made.arguments += part.function?.arguments ?? "";
   }
-  if (choice.logprobs?.content) {
+  if (choice.logprobs?.content && delta.content) {
     if (!tokensOf.has(message)) tokensOf.set(message, []);
     tokensOf.get(message).push(...choice.logprobs.content);
   }
@@ -125,6 +125,7 @@ async function stream(chat, message, goingOn, signal, show) {
   const before = chat.forgotten, place = chat.messages.indexOf(message);
   let reply;
   if (goingOn) {
+    tokensOf.delete(message);  // a continuation has no probabilities
     const begun = (await (await call("tokenize", { content: message.raw }, signal)).json()).tokens;
     const prompt = await fittingPrompt(chat, place, begun.length, signal);
     reply = await call("v1/completions", { prompt: [...prompt, ...begun], ...options() }, signal);

@@ -121,6 +121,7 @@ function follow(frames = 3) {
   $("log").scrollTop = $("log").scrollHeight;
   if (frames > 0) requestAnimationFrame(() => follow(frames - 1));
 }
+let shown = null;  // the last message's elements
 function draw() {
   $("log").replaceChildren();
   if (current.messages.length === 0) {
@@ -128,10 +129,10 @@ function draw() {
     empty.id = "empty";
     $("log").append(empty);
   }
-  let view = null;
+  shown = null;
   current.messages.forEach((message, i) => {
     if (i > 0 && i === current.forgotten) $("log").append(element("div", "The context is full: what is above is no longer sent.", "note"));
-    view = show(message);
+    shown = show(message);
   });
   const usage = current.messages.findLast((m) => m.usage)?.usage;
   const used = usage ? usage.prompt_tokens + usage.completion_tokens : 0;
@@ -139,12 +140,11 @@ function draw() {
   $("meter-bar").style.width = Math.min(100, 100 * used / (server.context || 1)) + "%";
   $("meter-text").textContent = `${used} of ${server.context}`;
   document.title = current.messages.length ? current.title + " \u2013 Weft" : "Weft";
-  return view;
 }
-async function keep() {
-  current.updated = Date.now();
+async function keep(chat = current) {
+  chat.updated = Date.now();
   try {
-    if (!(await saveChat(current))) toast("Another tab has changed this conversation: both are kept.");
+    if (!(await saveChat(chat))) toast("Another tab has changed this conversation: both are kept.");
   } catch { toast("The browser cannot keep this conversation."); }
   await list();
 }
@@ -161,14 +161,16 @@ async function answer(begun) {
   const message = begun ?? { role: "assistant", content: "", usage: null };
   if (!begun) current.messages.push(message);
   running = new AbortController();
+  $("toast").hidden = true;  // an undo would move the messages
   busy(true);
-  const chat = current, view = draw();
+  const chat = current;
+  draw();
   follow();
   let problem = null, timer = 0, spent = 0;
   const paint = () => {
     timer = 0;
     const begun_at = performance.now(), atEnd = $("log").scrollHeight - $("log").scrollTop - $("log").clientHeight < 80;
-    bodyOf(message, view.body);
+    bodyOf(message, shown.body);
     if (atEnd) follow();
     spent = performance.now() - begun_at;
   };
@@ -260,13 +262,18 @@ function edit(message, box) {
 }
 async function removeFrom(message) {
   if (running) return;
-  const before = { messages: [...current.messages], forgotten: current.forgotten }, chat = current, at = current.messages.indexOf(message);
-  const pair = message.role === "user" && current.messages[at + 1]?.role === "assistant" ? 2 : 1;
-  current.messages.splice(at, pair);
-  current.forgotten = Math.max(0, at < current.forgotten ? current.forgotten - pair : current.forgotten);
+  const chat = current, at = chat.messages.indexOf(message), forgotten = at < chat.forgotten;
+  const removed = chat.messages.splice(at, message.role === "user" && chat.messages[at + 1]?.role === "assistant" ? 2 : 1);
+  if (forgotten) chat.forgotten = Math.max(0, chat.forgotten - removed.length);
   draw();
   await keep();
-  toast("Deleted.", async () => { Object.assign(chat, before); if (current === chat) draw(); await keep(); }, "Undo");
+  toast("Deleted.", async () => {
+    const target = chat.id === current.id ? current : chat;  // it may have been read anew
+    target.messages.splice(at, 0, ...removed);
+    if (forgotten) target.forgotten += removed.length;
+    if (current === target) draw();
+    await keep(target);
+  }, "Undo");
 }
 
 // ---- conversations ----

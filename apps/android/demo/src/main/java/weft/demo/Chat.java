@@ -60,6 +60,7 @@ final class Chat implements ComponentCallbacks2 {
   private Store.Chat chat = new Store.Chat();
   private Phase phase = Phase.STARTING;
   private StringBuilder answer; // null: no answer is being generated
+  private Message replaced; // the answer that is being answered again; null: none
   private String status = "";
   private int progress; // of loading, in percent
   private GenerationStats stats; // of the last answer; null: none yet
@@ -287,7 +288,7 @@ final class Chat implements ComponentCallbacks2 {
   /** Answers the last question once more, and in other words. */
   void again() {
     if (!ready() || chat.messages.isEmpty()) return;
-    chat.messages.remove(chat.messages.size() - 1);
+    replaced = chat.messages.remove(chat.messages.size() - 1);
     answer(new Sampling().temperature(0.8f).topP(0.95f).seed(System.nanoTime()));
   }
 
@@ -351,7 +352,10 @@ final class Chat implements ComponentCallbacks2 {
   }
 
   private void endAnswer() {
-    chat.messages.add(Message.assistant(answer.toString()));
+    // If nothing came, because the device was lost, the answer before is better than none.
+    boolean keep = replaced != null && answer.length() == 0;
+    chat.messages.add(keep ? replaced : Message.assistant(answer.toString()));
+    replaced = null;
     answer = null;
     if (serves) AnswerService.stop();
     serves = false;
