@@ -1,6 +1,7 @@
 import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.delay
 import kotlinx.coroutines.flow.asFlow
 import kotlinx.coroutines.flow.first
 import kotlinx.coroutines.flow.flow
@@ -122,6 +123,22 @@ fun main(arguments: Array<String>) = runBlocking {
                 val refused = thrown<WeftException> { session.generate(ask, greedy().head("nope")).collect {} }
                 same("WEFT_INVALID_ARGUMENT", refused.code())
                 timer(session)
+
+                // The collector may ask the session meanwhile.
+                var asked = 0
+                session.generate(ask, greedy().logprobs(2)).collect {
+                    if (it is Token && it.id >= 0) {
+                        same(2, session.logprobs().ids().size)
+                        check(session.stats().contextUsed() <= session.ids().size) { "more context than ids" }
+                        ++asked
+                    }
+                }
+                check(asked > 3) { "asked $asked times" }
+
+                // A load that is cancelled leaves nothing behind.
+                val loading = launch { load() }
+                delay(1)
+                loading.cancelAndJoin()
 
                 var heard = 0
                 session.generate(ask, greedy()).collect {

@@ -10,7 +10,6 @@ import kotlinx.coroutines.coroutineScope
 import kotlinx.coroutines.ensureActive
 import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.flow.flow
-import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.withContext
 
 /** An element of the flow of [generate]. */
@@ -25,17 +24,25 @@ data class Reasoning(val text: String) : Event
 /** The last event. */
 data class End(val generation: Generation) : Event
 
-/** Loads a model without blocking the caller's thread; see [Weft.load]. */
+/** Loads a model without blocking the caller's thread; see [Weft.load]. If it is cancelled, the model is closed once it is there. */
 suspend fun load(
     path: String? = null,
     options: ModelOptions = ModelOptions(),
     dispatcher: CoroutineDispatcher = Dispatchers.IO,
-): Model = withContext(dispatcher) { Weft.load(path, options) }
+): Model {
+    var model: Model? = null
+    try {
+        return withContext(dispatcher) { Weft.load(path, options).also { model = it } }
+    } catch (end: CancellationException) {
+        model?.close()
+        throw end
+    }
+}
 
 /**
  * Answers a conversation; see [Session.generate]. The generation begins when the flow is collected and is never ahead of its
- * collector. If the collector is cancelled, or wants no more, the generation ends after the token that was told last, and the
- * flow ends after that: the session can be used at once.
+ * collector, which may call the session's getters. If the collector is cancelled, or wants no more, the generation ends after the
+ * token that was told last, and the flow ends after that: the session can be used at once.
  */
 fun Session.generate(
     messages: List<Message>,
@@ -85,19 +92,47 @@ fun Transcriber.transcribe(
     hear { finish() }
 }
 
+/**
+ * Turns of a generation and its collector. While the generation waits, it leaves the session's monitor, so that the collector can call
+ * synchronized getters.
+ */
+private class Turns(private val session: Any) {
+    private var wanted = false
+    @Volatile private var ended = false
+
+    /** Returns false once the generation is to end. The caller has the session's monitor. */
+    fun await(): Boolean {
+        synchronized(session) {
+            @Suppress("PLATFORM_CLASS_MAPPED_TO_KOTLIN")
+            while (!wanted && !ended) (session as Object).wait(10) // end() does not have the monitor, and wakes nobody
+            wanted = false
+        }
+        return !ended
+    }
+
+    /** The collector wants the next token. */
+    fun next() = synchronized(session) {
+        wanted = true
+        @Suppress("PLATFORM_CLASS_MAPPED_TO_KOTLIN")
+        (session as Object).notifyAll()
+    }
+
+    fun end() {
+        ended = true
+    }
+}
+
 private fun Session.flowOf(dispatcher: CoroutineDispatcher, call: (TokenListener) -> Generation): Flow<Event> = flow {
     val tokens = Channel<Event>()
-    val go = Channel<Unit>(1) // the collector wants the next token
+    val turns = Turns(this@flowOf)
     val listener = object : TokenListener {
-        private fun tell(event: Event) = tokens.trySendBlocking(event).isSuccess && runBlocking { go.receiveCatching().isSuccess }
+        private fun tell(event: Event) = tokens.trySendBlocking(event).isSuccess && turns.await()
 
         override fun onToken(id: Int, text: String) = tell(Token(id, text))
 
         override fun onReasoning(text: String) = tell(Reasoning(text))
 
-        override fun onCancel() {
-            go.close()
-        }
+        override fun onCancel() = turns.end()
     }
     coroutineScope {
         val generation = async(dispatcher) {
@@ -110,7 +145,7 @@ private fun Session.flowOf(dispatcher: CoroutineDispatcher, call: (TokenListener
         try {
             for (token in tokens) {
                 emit(token)
-                go.trySend(Unit)
+                turns.next()
             }
             emit(End(generation.await()))
         } finally {
