@@ -34,7 +34,7 @@ weft_status weft_session_set_adapter(weft_session* session, const weft_adapter* 
   return guard(error, [&] {
     require(session, "session", "it is NULL");
     const InUse use(session);
-    session->session.set_adapter(adapter ? adapter->user->adapter.get() : nullptr);
+    with_recovery(*session, [&] { session->session.set_adapter(adapter ? adapter->user->adapter.get() : nullptr); });
     session->adapter = adapter ? adapter->user : nullptr;
   });
 }

@@ -190,7 +190,7 @@ weft_status weft_session_generate(weft_session* session, const weft_generate_opt
     require(session && options, "session or options", "it is NULL");
     const InUse use(session);
     const weft_generate_options all = read_struct(options);
-    if (all.request) set_request(*session, all.request);
+    if (all.request) with_recovery(*session, [&] { set_request(*session, all.request); });
     const weft_stop ended = generate_answer(*session, all);
     if (stop) *stop = ended;
   });

@@ -23,7 +23,11 @@ static std::string report_text(const TuneResult& result, const std::filesystem::
 weft_status weft_tune(const char* device, int (*progress)(void* user, float done), void* user, char** json,
                       weft_error* error) {
   return guard(error, [&] {
-    const std::string selector = device ? device : "";
+    const DeviceList devices = parse_devices(device ? device : "");
+    if (devices.names.size() > 1)
+      throw Error(Code::unsupported, "it names several devices, which are tuned one after the other", "device",
+                  "call this for each of them");
+    const std::string& selector = devices.names.front();
     // Before the search, not after it.
     const auto path = tuning_path(Device::open(selector)->caps());
     if (!path)

@@ -329,7 +329,7 @@ TEST_F(ConversationTest, ATemplateForTools) {
     return model.detokenize(model.apply_chat_template_json(Json{{"messages", {user("cd")}}, {"tools", tools}}.dump()));
   };
   const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
-  EXPECT_EQ(rendered({tool}), "bcd1");
+  EXPECT_EQ(rendered(Json::array({tool})), "bcd1");
   EXPECT_EQ(rendered(nullptr), "acd");
   EXPECT_EQ(rendered(Json::array()), "acd");
 }

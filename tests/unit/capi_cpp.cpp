@@ -315,6 +315,17 @@ TEST_F(CppTest, ASessionWithAShareOfTheDevice) {
   polite.prompt(question());
   EXPECT_EQ(answer(polite), wanted());
   EXPECT_THROW(fast.set_duty(0.5f), Failure);
+  const Duty duty(0.5f);
+  const auto busy_with_an_answer = [&] {
+    const double before = duty.busy_seconds();
+    fast.prompt(question());
+    EXPECT_EQ(answer(fast), wanted());
+    return duty.busy_seconds() - before;
+  };
+  fast.use_duty(duty);
+  EXPECT_GT(busy_with_an_answer(), 0);
+  fast.use_duty(nullptr);
+  EXPECT_EQ(busy_with_an_answer(), 0);
 }
 
 TEST_F(CppTest, ACommonPrefixIsCopied) {

@@ -220,6 +220,12 @@ TEST_F(ProbeTest, DevicesByNameInAnyCase) {
   }
 }
 
+TEST_F(ProbeTest, SeveralDevicesAreNotTunedTogether) {
+  weft_error error = {};
+  EXPECT_EQ(weft_tune("0;1", nullptr, nullptr, nullptr, &error), WEFT_UNSUPPORTED);
+  EXPECT_STREQ(error.place, "device");
+}
+
 TEST_F(ProbeTest, DevicesThatAreNotThere) {
   weft_model_options options = weft_model_options_default();
   options.device = "no such device";

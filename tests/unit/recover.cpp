@@ -174,6 +174,11 @@ TEST_F(RecoverTest, TheWeightsDoNotFitAnyMore) {
     EXPECT_EQ(test::change_request(
                   session, [](weft_request& request) { request.head = "sure"; }, &error_),
               expected);
+    weft_request request = weft_request_default();
+    request.head = "sure";
+    weft_generate_options asked = test::generate_options(1);
+    asked.request = &request;
+    EXPECT_EQ(weft_session_generate(session, &asked, nullptr, &error_), expected);
     EXPECT_EQ(test::stats_of(session).kv_bytes, 0u);
     EXPECT_EQ(test::stats_of(session).context_used, 21u);
     EXPECT_EQ(test::info_of(model_).vocab_bytes, 0u);

@@ -177,7 +177,7 @@ NATIVE(void, prompt)(JNIEnv* env, jclass, jlong session, jintArray array) {
 // parts: an int[] of ids, or a float[] of whole rows, each.
 NATIVE(void, promptParts)(JNIEnv* env, jclass, jlong session, jobjectArray parts, jint width) {
   guard(env, [&] {
-    const auto count = static_cast<size_t>(checked(env, env->GetArrayLength(parts)));
+    const size_t count = length_of(env, parts);
     std::vector<std::vector<uint32_t>> ids(count);
     std::vector<std::vector<float>> rows(count);
     std::vector<weft_prompt_part> list(count);
@@ -361,9 +361,10 @@ NATIVE(jobject, stats)(JNIEnv* env, jclass, jlong session) {
     weft_session_get_stats(as<weft_session>(session), &s, sizeof s);
     const auto number = [](uint64_t value) { return static_cast<jlong>(value); };
     return checked(
-        env, env->NewObject(java.stats, java.new_stats, static_cast<jint>(s.context_used), number(s.prompt_tokens),
-                            number(s.reused_tokens), number(s.decoded_tokens), s.prompt_seconds, s.decode_seconds,
-                            s.decode_cpu_seconds, s.first_token_seconds, number(s.readback_bytes), number(s.kv_bytes),
+        env, env->NewObject(java.stats, java.new_stats, static_cast<jint>(s.context_used),
+                            static_cast<jint>(s.stop_string), number(s.prompt_tokens), number(s.reused_tokens),
+                            number(s.decoded_tokens), s.prompt_seconds, s.decode_seconds, s.decode_cpu_seconds,
+                            s.first_token_seconds, number(s.readback_bytes), number(s.kv_bytes),
                             number(s.scratch_bytes), s.read_gigabytes_per_second, s.device_read_gigabytes_per_second,
                             number(s.head_tokens), number(s.head_rows), number(s.head_bytes), number(s.head_refined)));
   });

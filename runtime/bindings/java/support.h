@@ -85,9 +85,18 @@ class Text {
   std::string text_;
 };
 
+// Length of an array from Java. JNI itself would end the process if the array is null.
+inline size_t length_of(JNIEnv* env, jarray array) {
+  if (!array) {
+    if (const jclass type = env->FindClass("java/lang/NullPointerException")) env->ThrowNew(type, "the array is null");
+    throw Pending{};
+  }
+  return static_cast<size_t>(checked(env, env->GetArrayLength(array)));
+}
+
 inline std::vector<Text> texts(JNIEnv* env, jobjectArray array) {
   std::vector<Text> result;
-  const jsize count = checked(env, env->GetArrayLength(array));
+  const auto count = static_cast<jsize>(length_of(env, array));
   for (jsize i = 0; i < count; ++i) {
     const auto element = static_cast<jbyteArray>(checked(env, env->GetObjectArrayElement(array, i)));
     result.emplace_back(env, element);
@@ -97,14 +106,14 @@ inline std::vector<Text> texts(JNIEnv* env, jobjectArray array) {
 }
 
 inline std::vector<uint32_t> ids_of(JNIEnv* env, jintArray array) {
-  std::vector<uint32_t> result(static_cast<size_t>(checked(env, env->GetArrayLength(array))));
+  std::vector<uint32_t> result(length_of(env, array));
   env->GetIntArrayRegion(array, 0, static_cast<jsize>(result.size()), reinterpret_cast<jint*>(result.data()));
   checked(env);
   return result;
 }
 
 inline std::vector<float> floats_of(JNIEnv* env, jfloatArray array) {
-  std::vector<float> result(static_cast<size_t>(checked(env, env->GetArrayLength(array))));
+  std::vector<float> result(length_of(env, array));
   env->GetFloatArrayRegion(array, 0, static_cast<jsize>(result.size()), result.data());
   checked(env);
   return result;

@@ -52,7 +52,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void*) {
     java.ints = global_class(env, "[I");
     java.new_exception = method(java.exception, "<init>", "([B[B[B[B)V");
     java.new_info = method(java.info, "<init>", "([B[B[B[BIIIIZZJJJJDJIJJJZ)V");
-    java.new_stats = method(java.stats, "<init>", "(IJJJDDDDJJJDDJJJJ)V");
+    java.new_stats = method(java.stats, "<init>", "(IIJJJDDDDJJJDDJJJJ)V");
     java.new_logprobs = method(java.logprobs, "<init>", "(F[I[F)V");
     // Their classes are not unloaded before this library is.
     java.on_token = method(checked(env, env->FindClass("weft/Session")), "onToken", "(I[B)Z");
@@ -162,6 +162,10 @@ NATIVE(jlong, modelLoad)
 }
 
 NATIVE(void, modelFree)(JNIEnv*, jclass, jlong model) { weft_model_free(as<weft_model>(model)); }
+
+NATIVE(void, modelRecover)(JNIEnv* env, jclass, jlong model) {
+  guard(env, [&] { check(env, [&](weft_error* error) { return weft_model_recover(as<weft_model>(model), error); }); });
+}
 
 NATIVE(jobject, modelInfo)(JNIEnv* env, jclass, jlong model) {
   return guard(env, [&] {

@@ -60,6 +60,9 @@ class Listener {
   void use_duty(const Duty& duty) {
     detail::check([&](weft_error* error) { return weft_listener_use_duty(get(), duty.get(), error); });
   }
+  void use_duty(std::nullptr_t) {  // no longer
+    detail::check([&](weft_error* error) { return weft_listener_use_duty(get(), nullptr, error); });
+  }
 
   // The language of the last recording; see weft_listener_language.
   std::string language() const { return weft_listener_language(get()); }

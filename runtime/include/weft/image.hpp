@@ -57,6 +57,9 @@ class ImageEncoder {
   void use_duty(const Duty& duty) {
     detail::check([&](weft_error* error) { return weft_image_encoder_use_duty(get(), duty.get(), error); });
   }
+  void use_duty(std::nullptr_t) {  // no longer
+    detail::check([&](weft_error* error) { return weft_image_encoder_use_duty(get(), nullptr, error); });
+  }
 
   // The id of the token where a picture belongs; see weft_image_encoder_token.
   std::uint32_t token() const noexcept { return weft_image_encoder_token(get()); }

@@ -26,6 +26,9 @@ class Reranker {
   void use_duty(const Duty& duty) {
     detail::check([&](weft_error* error) { return weft_reranker_use_duty(handle_.get(), duty.get(), error); });
   }
+  void use_duty(std::nullptr_t) {  // no longer
+    detail::check([&](weft_error* error) { return weft_reranker_use_duty(handle_.get(), nullptr, error); });
+  }
 
   // How well a document answers a query. instruction empty: the usual one; see weft_reranker_score.
   Rating rate(const std::string& query, const std::string& document, const std::string& instruction = {}) {

@@ -276,6 +276,9 @@ class Encoder {
   void use_duty(const Duty& duty) {
     detail::check([&](weft_error* error) { return weft_encoder_use_duty(get(), duty.get(), error); });
   }
+  void use_duty(std::nullptr_t) {  // no longer
+    detail::check([&](weft_error* error) { return weft_encoder_use_duty(get(), nullptr, error); });
+  }
 
   std::uint32_t size() const noexcept { return size_; }  // of an embedding; see weft_model_embedding_size
 
@@ -507,6 +510,9 @@ class Session {
   // See weft_session_use_duty.
   void use_duty(const Duty& duty) {
     detail::check([&](weft_error* error) { return weft_session_use_duty(get(), duty.get(), error); });
+  }
+  void use_duty(std::nullptr_t) {  // no longer
+    detail::check([&](weft_error* error) { return weft_session_use_duty(get(), nullptr, error); });
   }
   // How much of the time the device may be busy with a polite session, 0 to 1. From any thread; see
   // weft_session_set_duty.

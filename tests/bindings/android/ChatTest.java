@@ -124,6 +124,20 @@ public class ChatTest extends AppTest {
   }
 
   @Test
+  public void keepsTheAnswerIfAnotherFails() throws Exception {
+    load();
+    ask(TIMER);
+    Chat.instance.engine.model.close(); // answers fail from now on, as when the device is lost for good
+    take(1, R.id.again);
+    untilIdle();
+    assertFalse(text(R.id.status), text(R.id.status).isEmpty());
+    assertEquals(List.of("user: " + TIMER, "assistant: " + TIMER_SET), lines());
+    startAgain();
+    until(this::ready);
+    assertEquals(List.of("user: " + TIMER, "assistant: " + TIMER_SET), lines());
+  }
+
+  @Test
   public void rotates() throws Exception {
     load();
     sendInStep(STORY);

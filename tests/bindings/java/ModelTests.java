@@ -122,6 +122,8 @@ final class ModelTests extends Fixture {
     same(text, model.detokenize(model.tokenize(text)));
     same("a\0b\0", model.detokenize(model.tokenize("a\0b\0")));
     check(model.tokenize("a\0b").length > model.tokenize("a").length);
+    thrown(IllegalArgumentException.class, () -> model.tokenize("half of a pair: \ud83d"));
+    thrown(IllegalArgumentException.class, () -> model.applyChatTemplate(List.of(Message.user("\ude42"))));
     String longText = "set a timer ".repeat(500);
     same(longText, model.detokenize(model.tokenize(longText)));
     same("", model.detokenize());
@@ -155,6 +157,38 @@ final class ModelTests extends Fixture {
     same("WEFT_UNSUPPORTED", thrown(WeftException.class, () -> model.encoder()).code());
     thrown(IllegalArgumentException.class, () -> new GenerateOptions().maxTokens(-1));
     thrown(NullPointerException.class, () -> model.tokenize(null));
+  }
+
+  void testNullArrays() {
+    int[] none = null;
+    thrown(NullPointerException.class, () -> model.detokenize(none));
+    thrown(NullPointerException.class, () -> model.rows(none));
+    thrown(NullPointerException.class, () -> model.saveKeepList(none, folder + "/none.list"));
+    try (Session session = session()) {
+      thrown(NullPointerException.class, () -> session.prompt(none));
+      thrown(NullPointerException.class, () -> session.score(none));
+      thrown(NullPointerException.class, () -> session.generate(none, greedy(), null));
+      same(TIMER, timer(session));
+    }
+    try (Model bert = Weft.load(folder + "/bert", new ModelOptions()); Encoder encoder = bert.encoder()) {
+      thrown(NullPointerException.class, () -> encoder.embed(none, Pooling.CLS));
+      thrown(NullPointerException.class, () -> encoder.maskedLogits(none, 0));
+    }
+  }
+
+  void testRecover() {
+    try (Model own = Weft.load(null, new ModelOptions()); Session session = own.session(new SessionOptions())) {
+      same(TIMER, timer(session));
+      own.recover(); // works on a device that was not lost, too
+      same(TIMER, timer(session));
+      thrown(WeftException.class, () -> session.generate(ASK, greedy(), (id, text) -> {
+        own.recover();
+        return true;
+      }));
+    }
+    Model closed = Weft.load(null, new ModelOptions());
+    closed.close();
+    thrown(IllegalStateException.class, closed::recover);
   }
 
   void testProgress() {

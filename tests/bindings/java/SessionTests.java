@@ -111,6 +111,7 @@ final class SessionTests extends Fixture {
       Generation stopped = session.generate(ASK, greedy().stops(List.of("utes", "xyz")), (id, text) -> ids.add(id));
       same("Timer set for 10 min", stopped.text());
       same(StopReason.STRING, stopped.stop());
+      same(0, stopped.stats().stopString());
       same(TIMER, session.generate(ASK, greedy().stops(List.of("}xyz")), (id, text) -> ids.add(id)).text());
       check(ids.contains(-1), ids);
       same(StopReason.GRAMMAR, session.generate(ASK, greedy().regex("[0-9]{3}"), null).stop());
@@ -138,6 +139,7 @@ final class SessionTests extends Fixture {
         return true;
       });
       same(TIMER, timer(session)); // nothing stayed
+      same(-1, session.stats().stopString());
     }
     try (Session session = model.session(new SessionOptions().context(16).kv(NumberType.Q8).kvValues(NumberType.Q4).polite(true))) {
       same(StopReason.CONTEXT, session.generate(model.tokenize("set a timer"), greedy().ignoreStopTokens(true), null).stop());

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 from common import FOLDER, PACKAGE, ROOT, SHARED, TIMER, WithPocket, _c, chatty, pages, weft
 
@@ -249,6 +250,37 @@ class Models(WithPocket):
             raise KeyError("given up")
         self.assertRaisesRegex(KeyError, "given up", weft.Model, progress=raising)
         self.assertRaises(weft.WeftError, weft.Model, FOLDER / "none.gguf", progress=raising)
+
+    def test_an_exception_right_after_the_load(self):
+        """Ctrl-C then, for example: what was made is freed."""
+        from weft import _model, _user
+        real, freed = _model.call, []
+
+        def interrupted(name, *arguments):
+            real(name, *arguments)
+            if name in ("weft_model_load", "weft_session_create"):
+                raise KeyboardInterrupt
+
+        def noting(kind):
+            free = getattr(_model.library, f"weft_{kind}_free")
+            return unittest.mock.patch.object(_model.library, f"weft_{kind}_free", lambda pointer: (freed.append((kind, bool(pointer))), free(pointer)))
+
+        with noting("model"), noting("session"):
+            with unittest.mock.patch.object(_model, "call", interrupted):
+                self.assertRaises(KeyboardInterrupt, weft.Model)
+                gc.collect()
+            with unittest.mock.patch.object(_user, "call", interrupted):
+                self.assertRaises(KeyboardInterrupt, self.model.session)
+                gc.collect()
+        self.assertEqual(freed, [("model", True), ("session", True)])
+
+    def test_recover(self):
+        with weft.Model() as model, model.session(temperature=0) as session:
+            self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
+            model.recover()  # works on a device that was not lost, too
+            session.reset()
+            self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
+        self.assertRaisesRegex(ValueError, "closed", model.recover)
 
     def test_closing(self):
         model = weft.Model()

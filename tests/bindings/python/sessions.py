@@ -11,6 +11,7 @@ import threading
 import time
 
 from common import BIN, ENV, FOLDER, TIMER, WithPocket, chatty, run_script, thinks, weft
+from weft._library import library
 
 
 class Generating(WithPocket):
@@ -373,6 +374,34 @@ class Generating(WithPocket):
             again.text()
             self.assertEqual(again.ids, want.ids)
             self.assertLessEqual(seen[-1][1], 380)
+
+    def test_calls_in_the_prompts_progress(self):
+        """Getters, cancel() and close() work there as in the loop."""
+        ids = [1000] * 480
+        with self.session(max_tokens=3) as session:
+            seen = []
+
+            def tell(done, all):
+                seen.append((len(session.ids), session.stats.context_used))
+                with self.assertRaisesRegex(RuntimeError, "generates"):
+                    session.reset()
+
+            session.generate(ids, prompt_progress=tell).text()
+            self.assertGreater(len(seen), 3)
+            self.assertEqual(set(seen[:-1]), {(480, 480)})  # the last one has the first token already
+            session.reset()
+            cancelled = session.generate(ids, prompt_progress=lambda done, all: session.cancel())
+            self.assertEqual((cancelled.text(), cancelled.stop), ("", "caller"))
+            self.assertEqual(session.chat("set a timer for 10 minutes", max_tokens=0).text(), TIMER)
+            closed = session.generate(ids, prompt_progress=lambda done, all: session.close())
+            self.assertEqual((closed.text(), closed.stop), ("", "caller"))
+            self.assertRaisesRegex(ValueError, "closed", session.prompt, "a")
+
+    def test_a_late_cancel_is_forgotten(self):
+        with self.session() as session:
+            with session._calling() as pointer:
+                library.weft_session_cancel(pointer)  # as cancel() does when the call has just failed
+            self.assertEqual(session.chat("set a timer for 10 minutes").text(), TIMER)
 
     def test_close_from_another_thread(self):
         for delay in range(10):

@@ -3,6 +3,7 @@ package weft;
 /** Sums since a session was created or reset; weft_stats of weft.h says more. */
 public final class GenerationStats {
   private final int contextUsed;
+  private final int stopString;
   private final long promptTokens;
   private final long reusedTokens;
   private final long decodedTokens;
@@ -21,11 +22,12 @@ public final class GenerationStats {
   private final long headRefined;
 
   GenerationStats(
-      int contextUsed, long promptTokens, long reusedTokens, long decodedTokens, double promptSeconds,
+      int contextUsed, int stopString, long promptTokens, long reusedTokens, long decodedTokens, double promptSeconds,
       double decodeSeconds, double decodeCpuSeconds, double firstTokenSeconds, long readbackBytes, long kvBytes,
       long scratchBytes, double readGigabytesPerSecond, double deviceReadGigabytesPerSecond, long headTokens,
       long headRows, long headBytes, long headRefined) {
     this.contextUsed = contextUsed;
+    this.stopString = stopString;
     this.promptTokens = promptTokens;
     this.reusedTokens = reusedTokens;
     this.decodedTokens = decodedTokens;
@@ -47,6 +49,11 @@ public final class GenerationStats {
   /** Tokens in the context now. */
   public int contextUsed() {
     return contextUsed;
+  }
+
+  /** Index of the stop string that ended the last generation; -1: none did. */
+  public int stopString() {
+    return stopString;
   }
 
   /** Prompt tokens that were computed. */

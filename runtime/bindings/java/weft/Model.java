@@ -1,7 +1,6 @@
 package weft;
 
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -137,6 +136,18 @@ public final class Model implements AutoCloseable {
     return call(Native::modelInfo);
   }
 
+  /**
+   * Opens the device again and loads the weights, after the device was lost. Sessions go on. Calls that need the device do
+   * so by themselves; this tries it at once. weft_model_recover of weft/recover.h says more.
+   */
+  public void recover() {
+    call(
+        model -> {
+          Native.modelRecover(model);
+          return null;
+        });
+  }
+
   /** Tensors, buffers and rounding errors as JSON; weft_model_describe of weft.h lists the keys. */
   public String describe() {
     return Native.text(call(Native::modelDescribe));
@@ -154,7 +165,7 @@ public final class Model implements AutoCloseable {
 
   /** parseSpecial: texts such as {@code "<|eot|>"} become control tokens. */
   public int[] tokenize(String text, boolean addBos, boolean parseSpecial) {
-    byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+    byte[] utf8 = Native.utf8(text);
     return call(model -> Native.tokenize(model, utf8, parseSpecial, addBos));
   }
 

@@ -1,7 +1,10 @@
 package weft;
 
 import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 
 /**
  * The C API of libweft through JNI (weft_jni.cpp). Handles are pointers; texts are UTF-8 as bytes, because JNI's own
@@ -26,7 +29,17 @@ final class Native {
   static byte[] bytes(String text) {
     if (text == null) return null;
     if (text.indexOf('\0') >= 0) throw new IllegalArgumentException("the text has a NUL character");
-    return text.getBytes(StandardCharsets.UTF_8);
+    return utf8(text);
+  }
+
+  /** The same for a text that may have NUL characters and is not null. */
+  static byte[] utf8(String text) {
+    try {
+      ByteBuffer utf8 = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text)); // String.getBytes would write '?'
+      return Arrays.copyOf(utf8.array(), utf8.limit());
+    } catch (CharacterCodingException half) {
+      throw new IllegalArgumentException("the text has half of a surrogate pair", half);
+    }
   }
 
   static native byte[] version();
@@ -46,6 +59,8 @@ final class Native {
       long memoryBudget, boolean int8Inputs, int tie, ProgressListener listener);
 
   static native void modelFree(long model);
+
+  static native void modelRecover(long model);
 
   static native ModelInfo modelInfo(long model);
 

@@ -161,6 +161,7 @@ _FAULTS = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.S
 class Handle:
     """Owns a C object, and keeps alive what that object needs. Freed when nobody refers to it any more.
 
+    Made with a null pointer before the call that fills that: an exception such as KeyboardInterrupt may come right after the call.
     A process that os.fork() makes inherits handles of which it can use none: there they do nothing.
     """
 
@@ -298,6 +299,8 @@ class Lockstep(Generic[Event, Result]):
                 self._interrupt()
             self._stopped = True
         self._answers.put(False)
+        if self._thread is threading.current_thread():  # in a callback of the call, which ends after that
+            return
         self._thread.join(None if time_of_end is None else max(0.0, time_of_end - time.monotonic()))
 
     def _run(self) -> None:

@@ -214,11 +214,11 @@ class Model:
             options.progress = callback
             load()
 
+        self._handle: Handle | None = Handle(pointer, library.weft_model_free, keep)
         if progress:
             call_with_progress(progress, load_with)
         else:
             load()
-        self._handle: Handle | None = Handle(pointer, library.weft_model_free, keep)
         call("weft_model_set_recovery", pointer, 1)
         self._users: weakref.WeakSet[ModelUser | Adapter] = weakref.WeakSet()
 
@@ -258,6 +258,14 @@ class Model:
         if values["mask_token"] == 2**32 - 1:
             values["mask_token"] = None
         return ModelInfo(**values)
+
+    def recover(self) -> None:
+        """Opens the device again and loads the weights, after the device was lost. Its sessions go on.
+
+        Calls that need the device do so by themselves; this tries it at once. weft_model_recover of weft/recover.h says more.
+        """
+        handle = self.handle()
+        call("weft_model_recover", handle.pointer)
 
     def describe(self) -> dict[str, Any]:
         """Tensors, buffers and rounding errors; weft_model_describe of weft.h lists the keys. Waits for the layers."""
@@ -359,8 +367,8 @@ class Adapter:
     def __init__(self, model: Model, path: str | os.PathLike[str], scale: float = 1) -> None:
         owner = model.handle()
         pointer = ctypes.POINTER(_c.weft_adapter)()
-        call("weft_adapter_load", owner.pointer, os.fsencode(path), scale, ctypes.byref(pointer))
         self._handle: Handle | None = Handle(pointer, library.weft_adapter_free, owner)
+        call("weft_adapter_load", owner.pointer, os.fsencode(path), scale, ctypes.byref(pointer))
         model.add_user(self)
 
     def handle(self) -> Handle:

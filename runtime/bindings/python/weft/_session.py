@@ -139,8 +139,8 @@ class Duty:
 
     def __init__(self, share: float = 1) -> None:
         pointer = ctypes.POINTER(_c.weft_duty)()
-        call("weft_duty_create", ctypes.byref(pointer))
         self._handle = Handle(pointer, library.weft_duty_free)
+        call("weft_duty_create", ctypes.byref(pointer))
         self.set_share(share)
 
     def set_share(self, share: float) -> None:
@@ -281,8 +281,9 @@ class Session(ModelUser):
         """The C conversation, which knows where the context begins in messages."""
         if self._conversation is None:
             made = ctypes.POINTER(_c.weft_conversation)()
+            handle = Handle(made, library.weft_conversation_free, self._open())
             call("weft_conversation_create", session, None, ctypes.byref(made))
-            self._conversation = Handle(made, library.weft_conversation_free, self._open())
+            self._conversation = handle
         return self._conversation.pointer
 
     def generate(self, prompt: str | Sequence[int] | None = None, **settings: Unpack[Settings]) -> Generation:
@@ -333,7 +334,11 @@ class Session(ModelUser):
 
                 def prompt_callback(user: object, done: int, all: int) -> int:
                     if progress:
-                        progress(done, all)
+                        self._lock.release()  # progress may call what the loop may call
+                        try:
+                            progress(done, all)
+                        finally:
+                            self._lock.acquire()
                     return 0
 
                 options.callback = _c.weft_token_callback(guarded(errors, callback))
@@ -350,6 +355,7 @@ class Session(ModelUser):
                 ended()
                 generation.stop = choice(_c.weft_stop(stop.value))
 
+            library.weft_session_clear_cancel(session)  # one that came as the call before ended or failed
             self._running = Lockstep(run, self._lock, lambda: library.weft_session_cancel(session))
             return self._running
 

@@ -36,7 +36,7 @@ class Settings(TypedDict, total=False):
         chat() tells reasoning apart from the answer, generate() only with this. weft/reasoning.h says more.
     ignore_stop_tokens: continues after the model's stop tokens.
     prompt_progress: called with (done, all) tokens of a prompt while it is computed, in a thread of the library; may raise to
-        end it. weft_prompt_callback of weft.h says more.
+        end it, and call the session's getters, cancel() and close(). weft_prompt_callback of weft.h says more.
     """
 
     temperature: float

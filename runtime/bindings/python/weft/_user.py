@@ -27,9 +27,9 @@ class ModelUser:
     def __init__(self, model: Model, kind: str, *options: Any, public: str = "") -> None:
         owner = model.handle()
         pointer = ctypes.POINTER(getattr(_c, f"weft_{kind}"))()
-        call(f"weft_{kind}_create", owner.pointer, *options, ctypes.byref(pointer))
         self._model, self._name = model, public or kind
         self._handle: Handle | None = Handle(pointer, getattr(library, f"weft_{kind}_free"), owner)
+        call(f"weft_{kind}_create", owner.pointer, *options, ctypes.byref(pointer))
         self._lock = threading.Lock()  # whoever has it may call libweft with the object
         model.add_user(self)
 
