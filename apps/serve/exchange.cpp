@@ -99,6 +99,12 @@ std::vector<TokenLogprobs> Exchange::Choice::take_tokens(std::size_t bytes) {
   return taken;
 }
 
+// Drops the tokens that end at this place of the text or before it. A mark that the server has written is the next
+// token's.
+void Exchange::Choice::drop_tokens(std::size_t bytes) {
+  while (tokens.size() > 1 && tokens[1].begin <= bytes) tokens.pop_front();
+}
+
 Exchange::Exchange(std::shared_ptr<const Loaded> model, CompletionRequest request, HttpClient& client,
                    Clock::time_point deadline, const std::atomic<bool>& closing, std::shared_ptr<RequestRecord> record)
     : model_(std::move(model)),
@@ -195,10 +201,10 @@ std::vector<Exchange::Part> Exchange::next(Choice& choice) {
     part.said = said_by(event);
     part.said.index = choice.index;
     const bool all = &event == &events.back() && event.kind == Reader::Kind::text && !choice.reader.holds();
-    // Log-probabilities are of the content: reasoning and the mark that ends it have none.
+    // Log-probabilities are of the content: reasoning and its marks have none.
     const bool reasons = event.kind == Reader::Kind::reasoning;
     if (choice.reasoned && event.kind == Reader::Kind::text)
-      choice.take_tokens(event.end - std::min(event.end, event.text.size()));
+      choice.drop_tokens(event.end - std::min(event.end, event.text.size()));
     choice.reasoned = reasons;
     part.tokens = choice.take_tokens(all ? SIZE_MAX : event.end);
     if (reasons) part.tokens.clear();

@@ -68,6 +68,7 @@ class Exchange {
   struct Choice {
     Choice(const Loaded& loaded, const CompletionRequest& request, std::uint32_t place, Bell bell);
     std::vector<TokenLogprobs> take_tokens(std::size_t bytes);
+    void drop_tokens(std::size_t bytes);
 
     const std::uint32_t index;
     LogprobWriter logprobs;
@@ -75,7 +76,7 @@ class Exchange {
     std::deque<TokenLogprobs> tokens;  // that have not been taken
     Job job;
     bool begun = false;
-    bool reasoned = false;  // its last part was reasoning
+    bool reasoned = true;  // its last part was reasoning, or it has none yet
     std::optional<weft_stop> stop;
     Figures figures;
   };

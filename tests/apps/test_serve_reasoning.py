@@ -95,7 +95,8 @@ class ServeReasoning(ServeTest):
             for more in (BUDGET, {"logit_bias": {str(END): 100}}):
                 ask = {"messages": user("x"), "temperature": 0, "response_format": SCHEMA, "logprobs": True, **more}
                 choice = server.post(CHAT, **ask)["choices"][0]
-                self.assertTrue(choice["message"]["reasoning_content"])
+                if more is BUDGET:
+                    self.assertTrue(choice["message"]["reasoning_content"])
                 joined = lambda content: b"".join(bytes(token["bytes"]) for token in content).decode()
                 self.assertEqual(joined(choice["logprobs"]["content"]), choice["message"]["content"])
                 content, tokens = "", []
