@@ -31,9 +31,9 @@ using uint = uint32_t;
 //
 //   word 0:     scales.
 //   lower bits: a word a block, of the lower four bits. Byte 4i + k has those of column 8i + k in its lower half, and
-//               those of column 8i + 4 + k in its upper half. Of 2 and 3 bits: a word of two blocks, 8 bytes for
-//               either, of the lower two bits. Byte 4h + k of these has those of columns 16h + k, 16h + 4 + k, 16h + 8
-//               + k and 16h + 12 + k, the first in its lowest bits.
+//               those of column 8i + 4 + k in its upper half. Numbers of 2 and 3 bits have a word of two blocks, 8
+//               bytes for either, of the lower two bits. Byte 4h + k of these has those of columns 16h + k, 16h + 4 +
+//               k, 16h + 8 + k and 16h + 12 + k, the first in its lowest bits.
 //   upper bits: bits - 4 32-bit words for each block; of 3 bits, one, of 2 none. The 16-byte word that holds those of
 //               2 blocks (of 6 bits) or of 4 lies before these blocks' lower bits: so a row is read from front to back,
 //               which a processor prefetches (the scales behind all numbers cost it a third of its speed).
@@ -58,8 +58,8 @@ using uint = uint32_t;
 //               fourth bit is the sign; for IQ3_S in two's complement i, for 2i + 1.
 //   FORMAT_Q3K, FORMAT_IQ2, FORMAT_IQ1 (3 bits): column 4j + k of a block has bit 8k + j of its word of upper bits.
 //               Word 0 has the scales of each 16 columns, in two's complement: 32-bit word k those of blocks 2k and
-//               2k + 1, 6 bits each, lowest first. Above these, words 0 and 2 have the lower half of the half d, 1 and 3
-//               its upper half. Value = (d * scale) * number, an eighth of it for IQ2 and IQ1. Q3K: two's complement.
+//               2k + 1, 6 bits each, lowest first. Above these, words 0 and 2 have the lower half of the half d, 1 and
+//               3 its upper half. Value = (d * scale) * number, an eighth of it for IQ2 and IQ1. Q3K: two's complement.
 //               IQ2 and IQ1: the upper bit is the sign, the others stand for 8, 25 or 43, and for 1, 7 or 9. Files of
 //               these types and of IQ3's name whole groups of numbers in a code book; here each number has its own
 //               bits.
