@@ -29,7 +29,7 @@ uint32_t named_type(const JsonValue& name) {
   return text == "array" ? kArrayType : kAnyType;
 }
 
-// The part of the schema that a reference as "#/$defs/Unit" names; nullptr if there is none.
+// The part of the schema that a reference as "#/$defs/Unit" names. Returns nullptr if the schema has no such part.
 const JsonValue* referred(const JsonValue& root, std::string_view reference) {
   if (!reference.starts_with('#')) return nullptr;
   const JsonValue* part = &root;

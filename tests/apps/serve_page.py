@@ -138,7 +138,7 @@ def check_real_answers(open_page):
     tab.until("document.querySelectorAll('.message').length === 2")
     tab.page.click("#toast-act")
     tab.until("document.querySelectorAll('.message').length === 4")
-    # What is said after a deletion ends its undo.
+    # A new question ends the undo of a deletion.
     tab.act(2, "Delete")
     tab.until("document.querySelectorAll('.message').length === 2")
     tab.ask("set a timer for 20 minutes")

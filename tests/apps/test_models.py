@@ -20,7 +20,7 @@ import fetch_model
 from support import BIN, ENV, FOLDER, ROOT, plain, real_model, weft, weft_json
 
 SCRIPT = ROOT / "apps/weft/fetch_model.py"
-# What weft says of models that weft pull does not download.
+# Hints for models that weft pull does not download.
 HINTS = {"smollm2": "weft pull smollm2-135m downloads such a model", "gemma3-270m": "weft models lists the models that weft pull downloads"}
 DATA = [b"the first part, ", b"the second"]
 
