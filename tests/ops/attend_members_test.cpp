@@ -129,7 +129,8 @@ void check(const Tuning& tuning, const Case& c) {
 }
 
 TEST_F(AttendMembersTest, AreAsEachByItself) {
-  for (Tuning tuning : {Tuning(), Tuning{.texel_products = false}, Tuning{.plain = true, .texel_products = false}}) {
+  for (Tuning tuning : attend_tunings()) {
+    tuning.attend_span = 0;
     check(tuning, {.shape = {9, 3, 64}, .rotary_dim = 64, .fused = true});
     check(tuning, {.shape = {3, 3, 12}, .rotary_dim = 8, .tokens = 4, .format = Format::q8});
     tuning.attend_span = 128;  // some sessions have several parts

@@ -95,7 +95,7 @@ void check_matmul(const Tuning& tuning, const Shape& shape) {
 }
 
 TEST_F(MatmulTest, OneToken) {
-  for (const Tuning& tuning : product_tunings())
+  for (const Tuning& tuning : product_tunings(5))
     for (const Format format : kFormats)
       for (const uint32_t rows : {1u, 3u, 65u, 300u})
         for (const uint32_t cols : {1u, 8u, 31u, 32u, 33u, 65u, 172u, 576u})
@@ -169,17 +169,20 @@ void check_gated(const Tuning& tuning, Shape shape, ops::Activation activation =
 }
 
 TEST_F(MatmulTest, Gates) {
-  for (const Tuning& tuning : product_tunings())
+  const auto check_shapes = [](const Tuning& tuning, std::initializer_list<uint32_t> widths) {
     for (const Format format : kFormats)
       for (const uint32_t rows : {128u, 384u, 1152u})
-        for (const uint32_t cols : {1u, 33u, 96u, 576u}) {
+        for (const uint32_t cols : widths) {  // a pipeline each
           check_gated(tuning, {format, rows, cols, 1, 1});
           check_gated(tuning, {format, rows, cols, 4, 4});
         }
+  };
+  check_shapes({}, {1u, 33u, 96u, 576u});
+  for (const Tuning& tuning : product_tunings()) check_shapes(tuning, {33u});
   for (const uint32_t split : {1u, 4u}) {
     const Tuning fewest = {.split = split, .row_tiles = 1, .texel_products = false, .fewest_registers = true};
     for (const Format format : kFormats) {
-      for (const uint32_t cols : {1u, 33u, 576u}) check_gated(fewest, {format, 384, cols, 1, 1});
+      for (const uint32_t cols : {1u, 576u}) check_gated(fewest, {format, 384, cols, 1, 1});
       check_gated(fewest, {.format = format, .rows = 1152, .cols = 96, .tokens = 4, .active = 4, .biased = true});
     }
   }
@@ -209,7 +212,7 @@ TEST_F(MatmulTest, Chunks) {
 }
 
 TEST_F(MatmulTest, FewTokens) {
-  for (const Tuning& tuning : product_tunings())
+  for (const Tuning& tuning : product_tunings(5))
     for (const Format format : {Format::f16, Format::q8}) {
       check_matmul(tuning, {format, 65, 172, 2, 2});
       check_matmul(tuning, {format, 65, 172, 4, 3});

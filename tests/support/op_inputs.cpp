@@ -160,13 +160,16 @@ std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_
 
 // With WEFT_TEST_PLAN a run has the plan's own choices; the plain run has the other tunings, and with WEFT_SWEEP they
 // run with the plan, too.
-static bool runs_a_chips_plan() { return std::getenv("WEFT_TEST_PLAN") && !std::getenv("WEFT_SWEEP"); }
+static bool runs_a_chips_plan() { return std::getenv("WEFT_TEST_PLAN") && !sweeps(); }
+
+bool sweeps() { return std::getenv("WEFT_SWEEP") != nullptr; }
 
 std::vector<Tuning> reduction_tunings() {
   if (runs_a_chips_plan()) return {{}, {.plain = true}};
   std::vector<Tuning> list;
   for (const bool plain : {false, true})
     for (const uint32_t threads : {64u, 128u, 256u}) {
+      if (!sweeps() && plain != (threads == 128)) continue;
       Tuning tuning;
       tuning.plain = plain;
       tuning.reduce_threads = threads;
@@ -175,13 +178,20 @@ std::vector<Tuning> reduction_tunings() {
   return list;
 }
 
+std::vector<Tuning> attend_tunings() {
+  std::vector<Tuning> list = {{}, {.plain = true, .attend_span = 64, .texel_products = false}};
+  if (sweeps()) list.push_back({.texel_products = false});
+  return list;
+}
+
 std::vector<Tuning> product_tunings(size_t most) {
   if (runs_a_chips_plan()) return {{}};
   std::vector<Tuning> list = {{},  // the device's own: on software drivers four tiles, by texels
                               {.split = 4, .row_tiles = 1, .texel_products = false},
-                              {.split = 2, .row_tiles = 2, .texel_products = false},
                               {.split = 1, .row_tiles = 4, .texel_products = false},
+                              {.split = 2, .row_tiles = 2, .texel_products = false},
                               {.split = 2, .row_tiles = 1, .texel_products = true}};
+  if (most == 0) most = sweeps() ? list.size() : 3;
   list.resize(std::min(most, list.size()));
   return list;
 }

@@ -72,11 +72,17 @@ std::vector<uint32_t> rows_to(uint32_t tree, uint32_t row);
 std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_t stride);
 
 // Tunings of the products (matmul and project), at most so many: lanes that share a row, rows of a lane, and how inputs
-// are read.
-std::vector<Tuning> product_tunings(size_t most = 5);
+// are read. 0: three, and all five with WEFT_SWEEP.
+std::vector<Tuning> product_tunings(size_t most = 0);
+// Whether all combinations of variants and shapes run, which takes minutes: with WEFT_SWEEP, as `./run soak` does.
+// Every run has each variant and each shape. Most of its time is a software driver's compiler, at a second a pipeline.
+bool sweeps();
 // Tunings that change how a row is reduced: subgroups or not, and the threads of a workgroup. With WEFT_TEST_PLAN both
 // lists have the plan's own choices only.
 std::vector<Tuning> reduction_tunings();
+// Tunings of attention: the plan's own kernel, and sums in shared memory with parts of 64 positions. With WEFT_SWEEP
+// also sums by subgroups, which are the own kernel of a GPU's plan.
+std::vector<Tuning> attend_tunings();
 
 // As many of `tokens` as the plan can fuse a norm or gates with: with tiles, those of a group.
 inline uint32_t fusible(const Plan& plan, uint32_t tokens) {
