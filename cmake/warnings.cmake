@@ -8,7 +8,7 @@ function(weft_options target)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
   if(WEFT_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+    target_compile_options(${target} PRIVATE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
     target_link_options(${target} PRIVATE -fsanitize=${WEFT_SANITIZE})
     # With sanitizers gcc 12 takes std::regex for uninitialised (GCC bug 105616).
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

@@ -11,7 +11,7 @@
 #include "lib/best_lane.glsl"
 
 layout(std430, binding = 0) readonly buffer Logits { float logits[]; };       // (states, logit_stride)
-layout(std430, binding = 1) buffer Candidates { Candidate candidates[]; };    // (states, stride)
+layout(std430, binding = 1) coherent buffer Candidates { Candidate candidates[]; };    // (states, stride)
 layout(std430, binding = 2) writeonly buffer Guesses { Guess guesses[]; };    // (states, ranks)
 layout(push_constant) uniform Push { BestPush p; };
 

@@ -38,9 +38,9 @@ void main() {
     if (lane == 0) {
       sums[parts + 2 * gl_WorkGroupID.y] = floatBitsToUint(peak);
       sums[parts + 2 * gl_WorkGroupID.y + 1] = floatBitsToUint(sum);
-      memoryBarrierBuffer();
-      arrived = atomicAdd(sums[finished], 1);
     }
+    memoryBarrierBuffer();
+    if (lane == 0) arrived = atomicAdd(sums[finished], 1);
     barrier();
     if (arrived + 1 != groups) return;
     memoryBarrierBuffer();

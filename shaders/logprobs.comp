@@ -128,10 +128,8 @@ void main() {
   if (gl_WorkGroupID.x >= groups) return;
   const uint wanted = min(min(params.logprobs, uint(MAX_LOGPROBS)), count), first = gl_WorkGroupID.x * PART_ROWS;
   look(first, min(count, first + PART_ROWS), wanted);
-  if (gl_LocalInvocationID.x == 0) {
-    memoryBarrierBuffer();
-    arrived = atomicAdd(narrowed.done, 1);
-  }
+  memoryBarrierBuffer();
+  if (gl_LocalInvocationID.x == 0) arrived = atomicAdd(narrowed.done, 1);
   barrier();
   if (arrived + 1 != groups) return;
   memoryBarrierBuffer();

@@ -30,8 +30,10 @@ SmallBlock read_block(const TensorView& from, uint64_t row, uint32_t index) {
 
 // The lower four bits of a block, in the order of super-blocks.
 void set_lower(std::byte* word, const SmallBlock& block) {
-  for (uint32_t e = 0; e < BLOCK; ++e)
-    word[e / 8 * 4 + e % 4] |= static_cast<std::byte>((block.quants[e] & 15) << (e % 8 / 4 * 4));
+  for (uint32_t i = 0; i < BLOCK / 2; ++i) {
+    const uint8_t* const pair = &block.quants[i / 4 * 8 + i % 4];
+    word[i] = static_cast<std::byte>((pair[0] & 15) | (pair[4] & 15) << 4);
+  }
 }
 
 uint32_t fifth_bits(const SmallBlock& block) {

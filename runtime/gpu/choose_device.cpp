@@ -18,9 +18,9 @@ int rank(DeviceKind kind) {
       return 1;
     case DeviceKind::virtual_gpu:
       return 2;
-    case DeviceKind::cpu:
-      return 3;
     case DeviceKind::other:
+      return 3;
+    case DeviceKind::cpu:
       break;
   }
   return 4;

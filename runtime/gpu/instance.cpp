@@ -97,8 +97,12 @@ void read_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
   caps.timestamp_period = limits.timestampPeriod;
 }
 
-// The side of the square matrices of halves that subgroups multiply, with sums of floats; 0: there are none.
+// The side of the square matrices of halves that subgroups multiply, with sums of floats; 0: there are none, or Weft
+// was built by a glslang that is too old for their kernel.
 uint32_t read_matrix_side(VkInstance instance, VkPhysicalDevice device) {
+#ifdef WEFT_WITHOUT_MATRICES
+  return 0;
+#endif
   const auto get = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
       vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
   if (!get) return 0;

@@ -35,7 +35,10 @@ bool has_few_registers(const Caps& caps) {
 
 constexpr const char* kAdrenoReason = "Adreno 610 to 630 have few registers: products of several tokens go by tiles";
 void fit_old_adreno(Plan& plan) { plan.block_tokens = 1; }
-bool is_old_adreno(const Caps& caps) { return caps.device_id >> 16 <= 0x0603; }  // the chip's number, then its revision
+// The chip's number, then its revision, of which 5 is that of the Adreno 635 and 643: chips like the 660.
+bool is_old_adreno(const Caps& caps) {
+  return caps.device_id >> 16 < 0x0603 || (caps.device_id >> 16 == 0x0603 && (caps.device_id >> 8 & 0xff) < 5);
+}
 constexpr const char* kAdreno6Reason = "Adreno 640 to 690 have few registers: gates of q6 and q2k come first";
 void fit_adreno_6(Plan& plan) { plan.gates_apart = true; }
 bool is_adreno_6(const Caps& caps) { return !is_old_adreno(caps) && caps.device_id >> 24 == 6; }
@@ -162,8 +165,9 @@ Plan make_plan(const Caps& caps) {
   plan.chunk_tokens = software ? 64 : caps.kind == DeviceKind::integrated ? 128 : 512;
   plan.slice_bytes = caps.max_range;
   plan.run_ahead = 3;
-  // A phone's watchdog may take a longer one for a hang, and its screen waits meanwhile.
-  plan.submission_ms = caps.kind == DeviceKind::integrated ? 50 : 0;
+  // A screen waits meanwhile, and a kernel takes a job of some seconds for a hang: amdgpu's limit is 2 to 60 s, xe's 5
+  // s.
+  plan.submission_ms = software ? 0 : caps.kind == DeviceKind::integrated ? 50 : 500;
   plan.profile_every = caps.timestamps ? 16 : 0;
   for (const Workaround& fault : kWorkarounds) {
     if (fault.driver_id != caps.driver_id || caps.driver_version < fault.first_version ||

@@ -30,6 +30,7 @@ class Uploader {
 
  private:
   std::shared_ptr<Device> device_;
+  std::vector<std::byte> packed_;
   Buffer staging_;
 };
 

@@ -11,7 +11,7 @@ namespace weft::ops {
 
 uint32_t begun_stride(uint32_t cols) { return NORM_SUMS_AT(cols) + stride_of(ceil_div(cols, 8)); }
 
-bool uses_matrices(const Plan& plan) { return plan.matrix_side > 0 && !shaders::matmul_matrix.code.empty(); }
+bool uses_matrices(const Plan& plan) { return plan.matrix_side > 0; }
 
 bool can_fuse(const Plan& plan, uint32_t tokens) { return plan.tile_tokens == 0 || tokens <= plan.block_tokens; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/error.h"
 #include "model/weights_loader.h"
@@ -265,12 +266,18 @@ void ImageEncoder::pool_neighbours(const Grid& grid) {
   const Passes& p = *passes_;
   const uint32_t pool = model_.config.shuffle, width = model_.network.config.width;
   const float share = 1.0f / static_cast<float>(pool * pool);
+  std::vector<float> mean(width);  // p.joined may be a card's memory, which is slow to read
   std::memset(p.joined.data(), 0, p.joined.bytes());
-  for (uint32_t y = 0; y < grid.height; ++y)
-    for (uint32_t x = 0; x < grid.width; ++x) {
-      const float* state = p.states.as<float>() + (size_t{y} * grid.width + x) * stride_of(width);
-      float* row = p.joined.as<float>() + (size_t{y / pool} * (grid.width / pool) + x / pool) * stride_of(width);
-      for (uint32_t i = 0; i < width; ++i) row[i] += share * state[i];
+  for (uint32_t y = 0; y + pool <= grid.height; y += pool)
+    for (uint32_t x = 0; x + pool <= grid.width; x += pool) {
+      std::ranges::fill(mean, 0.0f);
+      for (uint32_t j = 0; j < pool * pool; ++j) {
+        const size_t patch = size_t{y + j / pool} * grid.width + x + j % pool;
+        const float* const state = p.states.as<float>() + patch * stride_of(width);
+        for (uint32_t i = 0; i < width; ++i) mean[i] += share * state[i];
+      }
+      const size_t row = size_t{y / pool} * (grid.width / pool) + x / pool;
+      std::ranges::copy(mean, p.joined.as<float>() + row * stride_of(width));
     }
 }
 

@@ -9,10 +9,13 @@
 namespace weft {
 
 // Bounds the time that a submission keeps the device: Plan::submission_ms. Command buffers of a pass are submitted one
-// by one until their time is known, then as many at once as take that time by the last measurement.
+// by one until their time is known, then as many at once as take that time by the last measurement. Passes of a few
+// tokens, whose time is that of reading the weights once, are whole under a bound of kLongMs and more.
 class SubmissionBound {
  public:
   using Clock = std::chrono::steady_clock;
+
+  static constexpr uint32_t kLongMs = 500, kFewTokens = 8;
 
   explicit SubmissionBound(uint32_t milliseconds) : seconds_(milliseconds / 1000.0) {}  // 0: no bound
 

@@ -111,7 +111,7 @@ TEST_F(PolicyTest, ABoundOnASubmissionsTimeChangesNoTokens) {
   fast.set_sampling(greedy());
   const std::vector<uint32_t> want = generate(fast, ids(150), kTokens);
   const auto scores = fast.score(ids(100));
-  for (const uint32_t milliseconds : {1u, 10000u}) {
+  for (const uint32_t milliseconds : {1u, SubmissionBound::kLongMs - 1}) {
     SCOPED_TRACE(milliseconds);
     const auto model = load_model(bounded(milliseconds), folder_.path() / "m.gguf", Format::q8);
     for (const Policy policy : {Policy::throughput, Policy::polite}) {
@@ -145,8 +145,10 @@ TEST(SubmissionBoundTest, TakesAsManyBuffersAsTheirTimeAllows) {
   using Clock = SubmissionBound::Clock;
   const Clock::time_point start = Clock::now();
   const auto at = [&](int milliseconds) { return start + std::chrono::milliseconds(milliseconds); };
-  SubmissionBound bound(50), none(0);
+  SubmissionBound bound(50), none(0), cards(500);
   EXPECT_EQ(none.most(1), SIZE_MAX);
+  EXPECT_EQ(cards.most(8), SIZE_MAX) << "few tokens";
+  EXPECT_EQ(cards.most(9), 1u);
   EXPECT_EQ(bound.most(1), 1u);
   bound.waited(1, 2, at(0), at(1), at(20));  // 10 ms each
   EXPECT_EQ(bound.most(1), 5u);

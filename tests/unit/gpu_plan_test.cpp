@@ -180,13 +180,14 @@ TEST(Plan, TilesAreSmallWhereRegistersAreFew) {
     EXPECT_EQ(make_plan(powervr).block_tokens, 4u) << driver;
   }
   Caps adreno = caps_of(kDevices[1]);
-  const std::pair<uint32_t, uint32_t> chips[] = {{0x060108ff, 1}, {0x06030001, 1}, {0x060600ff, 8}, {0x43050a01, 8}};
+  const std::pair<uint32_t, uint32_t> chips[] = {
+      {0x060108ff, 1}, {0x06030001, 1}, {0x06030500, 8}, {0x060600ff, 8}, {0x43050a01, 8}};
   for (const uint32_t driver : {kTurnip, kQualcomm})
     for (const auto& [chip, block_tokens] : chips) {
       adreno.driver_id = driver;
       adreno.device_id = chip;
       EXPECT_EQ(make_plan(adreno).block_tokens, block_tokens) << driver << ' ' << chip;
-      EXPECT_EQ(make_plan(adreno).gates_apart, chip == 0x060600ff) << driver << ' ' << chip;
+      EXPECT_EQ(make_plan(adreno).gates_apart, chip == 0x06030500 || chip == 0x060600ff) << driver << ' ' << chip;
     }
 }
 
@@ -208,9 +209,12 @@ TEST(Plan, PhonesDriversAreKnownByTheirVendors) {
 }
 
 // A submission of a phone's GPU must end before a watchdog takes it for a hang.
-TEST(Plan, SubmissionsAreBoundedWhereTheScreenWaits) {
+TEST(Plan, SubmissionsAreBoundedWhereAScreenWaitsOrAKernelKillsThem) {
   for (const Snapshot& snapshot : kDevices)
-    EXPECT_EQ(make_plan(caps_of(snapshot)).submission_ms, snapshot.kind == kPhone ? 50u : 0u) << snapshot.name;
+    EXPECT_EQ(make_plan(caps_of(snapshot)).submission_ms, snapshot.kind == DeviceKind::cpu ? 0u
+                                                          : snapshot.kind == kPhone        ? 50u
+                                                                                           : 500u)
+        << snapshot.name;
 }
 
 // Only where the compiler gains (apps/compilers/results), and a subgroup never spans two parts of a row: Vulkan 1.1
