@@ -2,9 +2,11 @@
 include(CMakePackageConfigHelpers)
 
 set(pocket ${PROJECT_SOURCE_DIR}/apps/pocket)
+set(copyright ${PROJECT_SOURCE_DIR}/cmake/packaging/copyright.in) # of Weft, and of the libraries within
 if(SKBUILD) # the wheel of runtime/bindings/python: the library under one name, because a wheel holds no links, and the model it loads
   install(TARGETS weft LIBRARY DESTINATION lib COMPONENT python)
-  install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION share/weft COMPONENT python)
+  install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/weft COMPONENT python)
+  install(FILES ${copyright} RENAME copyright DESTINATION share/weft COMPONENT python)
   return()
 endif()
 
@@ -19,6 +21,9 @@ endif()
 install(DIRECTORY runtime/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libweft-dev)
 # The model that loads with no path given, also from the build tree, and its description.
 install(FILES ${pocket}/pocket.gguf ${pocket}/pocket.md DESTINATION ${CMAKE_INSTALL_DATADIR}/weft COMPONENT libweft0)
+# The Debian packages have these each in a folder of its own (package.cmake).
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/weft COMPONENT licences)
+install(FILES ${copyright} RENAME copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/weft COMPONENT licences)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/weft)
 file(CREATE_LINK ${pocket}/pocket.gguf ${PROJECT_BINARY_DIR}/share/weft/pocket.gguf COPY_ON_ERROR SYMBOLIC)
 if(WEFT_APPS)
@@ -41,6 +46,7 @@ install(FILES ${PROJECT_BINARY_DIR}/WeftConfig.cmake ${PROJECT_BINARY_DIR}/WeftC
         COMPONENT libweft-dev)
 
 # pkg-config: ${pcfiledir} is where the .pc files lie.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE WEFT_INCLUDEDIR)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE WEFT_LIBDIR)
 file(RELATIVE_PATH WEFT_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(names weft weft-convert)

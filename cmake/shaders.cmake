@@ -10,22 +10,24 @@
 #   // Full subgroups: NAME_int8     Kernels whose pipelines need full subgroups; a workgroup's size in x is a multiple of the subgroups'.
 #   // Interface of: attend_texel    NAME has that shader's bindings, push constants and specialisation constants, and its own specialisation
 #                                    constants, which the .comp itself declares. spirv-cross cannot read its SPIR-V.
-#   // Needs: GL_KHR_x               Where glslang is too old for that extension, NAME has no code.
+#   // Needs: GL_KHR_x               If no glslang here knows that extension, NAME has no code.
 find_program(GLSLANG_VALIDATOR NAMES glslangValidator glslang REQUIRED)
 find_program(SPIRV_CROSS NAMES spirv-cross REQUIRED)
-set(WEFT_NEWER_GLSLANG ${GLSLANG_VALIDATOR} CACHE FILEPATH "A glslang for shaders that GLSLANG_VALIDATOR is too old for")
+set(WEFT_NEWER_GLSLANG "" CACHE FILEPATH "A glslang for shaders that GLSLANG_VALIDATOR is too old for")
 
-# Sets `result` to whether WEFT_NEWER_GLSLANG knows an extension.
-function(weft_glslang_knows extension result)
+# Sets `result` to the first of GLSLANG_VALIDATOR and WEFT_NEWER_GLSLANG that knows an extension; "" if neither does.
+function(weft_glslang_for extension result)
   set(probe ${CMAKE_CURRENT_BINARY_DIR}/spirv/knows_${extension})
   file(WRITE ${probe}.comp "#version 450\n#extension ${extension} : require\nvoid main() {}\n")
-  execute_process(COMMAND ${WEFT_NEWER_GLSLANG} -V --target-env vulkan1.1 -o ${probe}.spv ${probe}.comp RESULT_VARIABLE status
-                  OUTPUT_QUIET ERROR_QUIET)
-  if(status EQUAL 0)
-    set(${result} TRUE PARENT_SCOPE)
-  else()
-    set(${result} FALSE PARENT_SCOPE)
-  endif()
+  set(${result} "" PARENT_SCOPE)
+  foreach(program ${GLSLANG_VALIDATOR} ${WEFT_NEWER_GLSLANG})
+    execute_process(COMMAND ${program} -V --target-env vulkan1.1 -o ${probe}.spv ${probe}.comp RESULT_VARIABLE status
+                    OUTPUT_QUIET ERROR_QUIET)
+    if(status EQUAL 0)
+      set(${result} ${program} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
 endfunction()
 
 # Sets `result` to the list of words after `// KEY: ` in a source.
@@ -59,10 +61,11 @@ function(weft_shaders)
     endif()
     set(left_out FALSE)
     if(needs)
-      set(compiler ${WEFT_NEWER_GLSLANG})
-      weft_glslang_knows(${needs} known)
-      if(NOT known)
-        message(STATUS "${name}.comp is left out: ${compiler} does not know ${needs} (-DWEFT_NEWER_GLSLANG=PROGRAM)")
+      weft_glslang_for(${needs} compiler)
+      if(NOT compiler)
+        set(tried ${GLSLANG_VALIDATOR} ${WEFT_NEWER_GLSLANG})
+        list(JOIN tried " and " tried)
+        message(STATUS "${name}.comp is left out: ${needs} is unknown to ${tried} (-DWEFT_NEWER_GLSLANG=PROGRAM names a newer glslang)")
         set(left_out TRUE)
         set_property(GLOBAL APPEND PROPERTY WEFT_KERNELS_LEFT_OUT ${name})
       endif()

@@ -7,7 +7,8 @@ and lists what is in both. A FOLDER holds libweft.so and libweft_jni.so. Without
 ANDROID_NDK_HOME. --trial: also packs libraries that
 Android would not load, such as Linux's.
 
-Needs a JDK, Maven, and Debian's aapt, zipalign and apksigner. Exit code 77: Maven could not get what it needs.
+Needs a JDK, Maven, and Debian's aapt, zipalign and apksigner; to build with the NDK also what `./run --list-packages`
+lists. Exit code 77: Maven could not get what it needs.
 """
 import os
 import pathlib

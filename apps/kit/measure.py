@@ -60,7 +60,8 @@ class Kit:
         self.end = time.monotonic() + args.minutes * 60
         self.quick = args.quick
         self.has_part_b = args.part == "all"
-        self.work = pathlib.Path(tempfile.mkdtemp(prefix="weft-kit-work-"))
+        beside = KIT.parent if os.access(KIT.parent, os.W_OK) else None  # None: the temporary folder
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="weft-kit-work-", dir=beside))
         shm = pathlib.Path("/dev/shm")
         roomy = shm.is_dir() and shutil.disk_usage(shm).free > 12e9
         self.models = pathlib.Path(tempfile.mkdtemp(prefix="weft-kit-", dir=shm if roomy else self.work))
@@ -400,16 +401,25 @@ def shapes_of_b(kit):
     return [("tiny", "q8_0")] if kit.quick else [("135m", "q8_0"), ("1b", "q4_1"), ("8b", "q4_1"), ("1b", "q8_0"), ("135m", "q4_1")]
 
 
+def device_index(kit, name):
+    """Index of the device that Weft uses, whose name a result of `weft bench` says. llama.cpp counts as Weft does: in the loader's order."""
+    for used in (lambda device: str(device["index"]) == kit.device, lambda device: device["name"] == name):
+        for device in filter(used, kit.devices):
+            return str(device["index"])
+    return "0"
+
+
 def beside_peer(kit, name, model, prompt, tokens):
     """Weft, then llama.cpp, with the same file: their ratio is what counts."""
     repeat = 1 if kit.quick else 3
-    kit.bench(f"weft, {name}", 60, model, "-p", prompt, "-n", tokens, "--repeat", repeat, "--profile")
+    ours = kit.bench(f"weft, {name}", 60, model, "-p", prompt, "-n", tokens, "--repeat", repeat, "--profile")
     peer = KIT / "peer"
     if peer.is_dir():
         libraries = ":".join([str(peer / "lib"), "/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", str(kit.loader)])
         command = [peer / "ld-linux-x86-64.so.2", "--library-path", libraries, peer / "llama-bench", "-ngl", 99, "-fa", 1, "-p", prompt, "-n", tokens,
                    "-r", repeat, "-o", "json", "-m", model]
-        kit.step(f"llama.cpp, {name}", 60, ["sh", "-c", f"cd {peer / 'backends'} && exec \"$@\"", "sh", *command], json.loads, GGML_VK_VISIBLE_DEVICES="0")
+        kit.step(f"llama.cpp, {name}", 60, ["sh", "-c", f"cd {peer / 'backends'} && exec \"$@\"", "sh", *command], json.loads,
+                 GGML_VK_VISIBLE_DEVICES=device_index(kit, (ours or {}).get("device")))
 
 
 def part_b(kit):

@@ -7,7 +7,7 @@ Writes BUILD_DIR/kit/weft-kit.tar.xz, some 20 MB: the programs, the tests with t
 loader, X11's libraries and measure.py. The other machine needs Python 3.8, glibc as new as this machine's and a Vulkan driver; no compiler,
 no network:
 
-    tar xf weft-kit.tar.xz && python3 weft-kit/measure.py
+    python3 -m tarfile -e weft-kit.tar.xz && python3 weft-kit/measure.py
 
 --peer   adds Debian sid's llama.cpp with its Vulkan backend, another 15 MB, to measure beside Weft
 --run    unpacks the kit into a new folder, and runs it there on this machine
@@ -90,7 +90,7 @@ def add_weft(build, kit):
     shutil.copyfile(HERE / "measure.py", kit / "measure.py")
     commit = subprocess.run(["git", "-C", SOURCE, "describe", "--always", "--dirty"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     (kit / "commit").write_text(commit.stdout.strip() or "unknown")
-    if not (build / "shaders/spirv/matmul_matrix.spv").exists() or (build / "shaders/spirv/matmul_matrix.spv").stat().st_size == 0:
+    if "&matmul_matrix," not in (build / "shaders/spirv/all.spv.h").read_text():
         say("this build has no products by cooperative matrices: its glslang is too old")
 
 

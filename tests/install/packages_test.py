@@ -97,6 +97,7 @@ def check_jars(build, folder):
     assert not packages.missing, packages.missing
     jars = {file.name.removeprefix(f"weft-{package.VERSION}"): file for file in packages.output.iterdir()}
     assert jars.keys() == {".jar", "-sources.jar", "-javadoc.jar", ".pom"}, jars
+    assert {"META-INF/LICENSE", "META-INF/copyright"} <= set(zipfile.ZipFile(jars[".jar"]).namelist())
     assert "weft/Native.java" in zipfile.ZipFile(jars["-sources.jar"]).namelist()
     assert "weft/Model.html" in zipfile.ZipFile(jars["-javadoc.jar"]).namelist()
     assert f"<version>{package.VERSION}</version>" in jars[".pom"].read_text()
@@ -129,7 +130,8 @@ def main():
             check_jars(build, folder)
         (archive,) = folder.glob("packages/*.tar.gz")
         names = {re.sub("^[^/]*/", "", name) for name in tarfile.open(archive).getnames()}
-        wanted = {"bin/weft", "lib/libweft.so.0", "lib/libweft.a", "include/weft/weft.h", "share/weft/pocket.gguf"}
+        wanted = {"bin/weft", "lib/libweft.so.0", "lib/libweft.a", "include/weft/weft.h", "share/weft/pocket.gguf", "share/doc/weft/LICENSE",
+                  "share/doc/weft/copyright"}
         assert wanted <= names, f"{archive.name} has no {wanted - names}"
         if shutil.which("lintian"):
             user = ["--allow-root"] if os.geteuid() == 0 else []

@@ -34,6 +34,7 @@ def check_versions():
     port = json.loads((RECIPES / "vcpkg/weft/vcpkg.json").read_text())
     flake = (RECIPES / "nix/flake.nix").read_text()
     assert port["version"] == VERSION and f'version = "{VERSION}";' in flake, "a recipe has another version than CMakeLists.txt"
+    assert f"image: localhost/weft:{VERSION}\n" in (ROOT / "apps/serve/deploy/kubernetes.yaml").read_text(), "kubernetes.yaml names another version's image"
     kotlin = (ROOT / "runtime/bindings/kotlin/pom.xml").read_text()
     assert kotlin.count(f"<version>{VERSION}</version>") == 2, "Kotlin's POM has another version"
     assert f"## {VERSION}" in (ROOT / "docs/CHANGELOG.md").read_text(), "docs/CHANGELOG.md does not name the version"

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -115,6 +116,11 @@ class Steps(WithKit):
         self.assertEqual(pack.path_in(listing, "libX11.so.6"), "/lib/x86/libX11.so.6")
         self.assertIsNone(pack.path_in(listing, "libXext.so.6"))
 
+    def test_the_work_lies_beside_the_kit(self):
+        self.assertEqual(self.kit.work.parent, measure.KIT.parent)
+        with unittest.mock.patch("os.access", return_value=False), unittest.mock.patch("tempfile.tempdir", self.folder.name):
+            self.assertEqual(self.new_kit().work.parent, measure.KIT)  # here the temporary folder
+
     def test_models_are_made_in_the_background_and_waited_for(self):
         self.program("weft-make-model", 'sleep 0.5; [ "$3" = bad ] && { echo "no such shape" >&2; exit 1; }; echo model > "$1"\n')
         begin = time.monotonic()
@@ -198,6 +204,12 @@ esac
         self.assertIsNone(step["chosen"])
         self.assertIn("ONLY A CPU'S DRIVER was found, llvmpipe", self.messages.getvalue())
         self.assertIn("Only a CPU's driver was found", kit_report.render(self.kit.result))
+
+    def test_llama_cpp_gets_the_device_that_weft_uses(self):
+        for device, used, index in ((None, "second card", "2"), ("2", "a card", "2"), ("SECOND", "second card", "2"), (None, None, "0")):
+            kit = self.new_kit(device)
+            kit.devices = [{"index": 1, "name": "a card"}, {"index": 2, "name": "second card"}]  # device 0 is not usable
+            self.assertEqual(measure.device_index(kit, used), index)
 
     def test_a_device_that_was_asked_for_needs_no_gpu(self):
         self.alone(("llvmpipe", "cpu"))

@@ -11,15 +11,21 @@ import android.content.pm.ServiceInfo;
 import android.graphics.drawable.Icon;
 import android.os.Build;
 import android.os.IBinder;
+import android.os.PowerManager;
 
-/** Keeps the process while it answers, also when the user leaves the app. Its notification can stop the answer. */
+/**
+ * Keeps the process while it answers, also when the user leaves the app, and the processor awake when the screen is off.
+ * Its notification can stop the answer.
+ */
 public final class AnswerService extends Service {
   static final String STOP = "weft.demo.STOP";
   private static final String CHANNEL = "answers";
   private static final int ID = 1;
+  private static final long LONGEST_AWAKE_MS = 10 * 60 * 1000;
 
   private static AnswerService running; // on the main thread only
   private int last; // number of the last start
+  private PowerManager.WakeLock awake;
 
   /** False: the system allows it not now. Then the answer ends when the user leaves. */
   static boolean start(Context context) {
@@ -33,7 +39,16 @@ public final class AnswerService extends Service {
 
   /** A start that has not arrived yet stays: the system ends an app whose service is stopped before startForeground. */
   static void stop() {
-    if (running != null) running.stopSelf(running.last);
+    if (running == null) return;
+    running.letSleep();
+    running.stopSelf(running.last);
+  }
+
+  @Override
+  public void onCreate() {
+    super.onCreate();
+    awake = getSystemService(PowerManager.class).newWakeLock(PowerManager.PARTIAL_WAKE_LOCK, "weft:answer");
+    awake.setReferenceCounted(false); // so that each start renews it, and one release ends it
   }
 
   @Override
@@ -46,14 +61,20 @@ public final class AnswerService extends Service {
     last = id;
     boolean answers = Chat.instance != null && Chat.instance.generates();
     if (answers && intent != null && STOP.equals(intent.getAction())) Chat.instance.stop();
-    if (!answers) stopSelf(id);
+    if (answers) awake.acquire(LONGEST_AWAKE_MS);
+    else stopSelf(id);
     return START_NOT_STICKY;
   }
 
   @Override
   public void onDestroy() {
     if (running == this) running = null;
+    letSleep();
     super.onDestroy();
+  }
+
+  private void letSleep() {
+    if (awake.isHeld()) awake.release();
   }
 
   private Notification notification() {
