@@ -75,7 +75,7 @@ void add_shards(ModelFile& model, const fs::path& index_path) {
   std::set<std::string_view> present;
   for (const TensorView& tensor : model.tensors) present.insert(tensor.name);
   for (const auto& [tensor, shard] : shard_of) {
-    if (present.contains(tensor)) continue;
+    if (present.contains(tensor) || may_be_no_weights(tensor)) continue;
     throw Error(Code::bad_file,
                 "the index says that tensor " + printable(tensor) + " is in " + printable(shard) + ", but it is not",
                 place);

@@ -53,13 +53,16 @@ DType dtype_of(const JsonValue& value, const std::string& tensor, const std::str
 }
 
 // Integers that are no weights: BERT's files number the positions, 0, 1, 2 ...; drafters of Gemma 4 order the
-// vocabulary; early files of GPT-NeoX, GPT-J and GPT-2 have each layer's causal mask, [1, 1, tokens, tokens]. Returns
-// their type; nullopt for other tensors.
+// vocabulary; early files of GPT-NeoX, GPT-J and GPT-2 have each layer's causal mask, [1, 1, tokens, tokens].
+bool is_numbers(std::string_view name) {
+  return name.ends_with("position_ids") || name == "masked_embedding.token_ordering";
+}
+bool is_mask(std::string_view name) { return name.ends_with(".attention.bias") || name.ends_with(".attn.bias"); }
+
+// The type of a tensor without weights; nullopt for other ones.
 std::optional<DType> type_of_no_weights(const std::string& name, const JsonValue& dtype, size_t dimensions) {
-  const bool numbers = name.ends_with("position_ids") || name == "masked_embedding.token_ordering";
-  if (numbers && dtype == "I64") return DType::i64;
-  const bool mask = name.ends_with(".attention.bias") || name.ends_with(".attn.bias");
-  if (mask && dimensions == 4 && (dtype == "BOOL" || dtype == "U8")) return DType::u8;
+  if (is_numbers(name) && dtype == "I64") return DType::i64;
+  if (is_mask(name) && dimensions == 4 && (dtype == "BOOL" || dtype == "U8")) return DType::u8;
   return std::nullopt;
 }
 
@@ -111,6 +114,8 @@ void check_filled(const std::vector<TensorView>& tensors, std::span<const std::b
 }
 
 }  // namespace
+
+bool may_be_no_weights(std::string_view name) { return is_numbers(name) || is_mask(name); }
 
 std::vector<TensorView> parse_safetensors(std::span<const std::byte> file, const std::string& place, bool quantised) {
   ByteReader reader(file, place);

@@ -4,11 +4,15 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/tensor.h"
 
 namespace weft {
+
+// Whether a tensor of this name may hold no weights: parse_safetensors leaves those out.
+bool may_be_no_weights(std::string_view name);
 
 // The tensors of a whole safetensors file's bytes, in the order of their data; bytes belong to the caller. As the
 // format asks, they fill the file without holes or overlaps. place (the file's path) begins every error. quantised:

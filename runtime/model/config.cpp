@@ -97,6 +97,15 @@ float read_multiplier(const Config& c, const JsonObject& values, const std::stri
   return static_cast<float>(own);
 }
 
+Activation activation_named(const std::string& name, const JsonObject& values) {
+  if (name == "relu") return Activation::relu;
+  if (name == "relu2") return Activation::relu_squared;
+  if (name == "silu" || name == "swish" || name == "swiglu") return Activation::silu;
+  if (name == "gelu") return Activation::gelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
+  unsupported("not supported: activation '" + name + "'", values);
+}
+
 // Where a key may be missing, llama.cpp's loader has the value too.
 Config from_gguf(const ModelFile& file, const JsonObject& values) {
   const std::string name = values.text("general.architecture", "");
@@ -121,12 +130,18 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.epsilon = static_cast<float>(
       values.number(p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1));
   c.pairs = c.traits->gguf_pairs;
+  // llama.cpp's converter turns the rows of GLM-4.1V and 4.6V, whose positions have sections.
+  if (c.family == "glm4" && values.has(p + "rope.dimension_sections")) c.pairs = ops::Pairs::halves;
   read_parallel(c, values, p + "use_parallel_residual");
   // llama.cpp's converter writes true for StableLM if config.json says nothing, which means false.
   if (c.traits->shares_norm && file.find(tensor_name(file.kind, *c.traits, "ffn_norm", 0)))
     c.layer_kind.parallel = c.layer_kind.shared_norm = false;
+  if (const auto activation = values.find_text(p + "hidden_activation"))
+    c.layer_kind.activation = activation_named(*activation, values);
   c.attention_cap = values.real(p + "attn_logit_softcapping", 0, 1e6, c.family == "gemma2" ? 50 : 0);
   c.logit_cap = values.real(p + "final_logit_softcapping", 0, 1e6, c.family == "gemma2" ? 30 : 0);
+  // Ollama's early files say 30, but Gemma 3 has none.
+  if (c.family == "gemma3" && values.has(p + "rope.global.freq_base")) c.logit_cap = 0;
   c.logit_scale = read_multiplier(c, values, p + "logit_scale");
   if (c.traits->multipliers) {
     c.logit_scale = 1 / c.logit_scale;  // these files have the divisor
@@ -162,15 +177,6 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
 }
 
 // ---- Hugging Face ----
-
-Activation activation_named(const std::string& name, const JsonObject& values) {
-  if (name == "relu") return Activation::relu;
-  if (name == "relu2") return Activation::relu_squared;
-  if (name == "silu" || name == "swish" || name == "swiglu") return Activation::silu;
-  if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
-  unsupported("not supported: activation '" + name + "'", values);
-}
 
 Activation read_activation(const Config& c, const JsonObject& values) {
   const std::string key = values.either({"hidden_activation", "hidden_act", "activation_function", "activation"});

@@ -158,16 +158,17 @@ std::vector<uint32_t> read_each(const JsonObject& values, const std::string& key
   return numbers;
 }
 
-// The key/value heads of each layer, where one without attention has none.
+// The key/value heads of each layer. One without attention has none, in families with other layers.
 std::vector<uint32_t> read_kv_heads(const Config& c, const JsonObject& values, const std::string& p) {
   const std::string key = p + "attention.head_count_kv";
   if (c.traits->gemma4) return read_each(values, key, c.layers, 4096);
-  if (!(c.traits->short_conv || c.traits->mamba2) || !values.has(key) || !values.at(key).is_array())
+  if (!values.has(key) || !values.at(key).is_array())
     return std::vector<uint32_t>(c.layers, values.integer(key, 1, 4096, c.heads.heads));
+  const uint32_t least = c.traits->short_conv || c.traits->mamba2 ? 0 : 1;
   std::vector<uint32_t> counts;
   uint32_t most = 0;
   for (const JsonValue& count : values.array(key)) {
-    counts.push_back(values.integer_of(count, key, 0, 4096));
+    counts.push_back(values.integer_of(count, key, least, 4096));
     most = std::max(most, counts.back());
     if (counts.back() != 0 && counts.back() != most) unsupported("not supported: layers with different heads", values);
   }

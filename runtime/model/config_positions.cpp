@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kHuge = 1e12;
 constexpr double kRopeBase = 10000;  // of GGUF files that do not say it
+constexpr double kGemma3RopeBase = 1e6;
 
 // Windows of such layers are given by both halves together, or by one (EmbeddingGemma 2). A token sees those nearer
 // than the half and one.
@@ -265,13 +266,17 @@ void read_gguf_positions(Config& c, const ModelFile& file, const JsonObject& val
   const bool rotates = c.layer_kind.positions == Positions::rotary &&
                        (!c.traits->multipliers || values.flag(p + "rope.scaling.finetuned", true));
   const uint32_t rotary_dim = !rotates ? 0 : values.integer(p + "rope.dimension_count", 1, 4096, c.heads.head_dim);
-  c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base", kTiny, kHuge, kRopeBase), rotary_dim));
+  // Early files of Gemma 3 by Ollama have other names, or none.
+  const auto either = [&](const std::string& key, const std::string& other) { return values.has(key) ? key : other; };
+  const std::string base = either(p + "rope.freq_base", p + "rope.global.freq_base"),
+                    local_base = either(p + "rope.freq_base_swa", p + "rope.local.freq_base");
+  c.ropes.push_back(
+      plain_rope(values.number(base, kTiny, kHuge, c.family == "gemma3" ? kGemma3RopeBase : kRopeBase), rotary_dim));
   scale_gguf_rope(c, file, values, p);
   set_query_growth(c, values, p + "attention.temperature_scale",
                    values.integer(p + "rope.scaling.original_context_length", 1, kMostContext, c.context));
   if (family.local_rope_base > 0)
-    c.ropes.push_back(
-        plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, family.local_rope_base), rotary_dim));
+    c.ropes.push_back(plain_rope(values.number(local_base, kTiny, kHuge, family.local_rope_base), rotary_dim));
   else if (family.local_plain && values.has(p + "attention.sliding_window"))
     c.ropes.push_back(plain_rope(values.number(p + "rope.freq_base_swa", kTiny, kHuge, c.ropes[0].base), rotary_dim));
   const uint32_t window = read_gguf_window(c, values, p + "attention.sliding_window");

@@ -95,6 +95,9 @@ struct Head : Network {
         own_head(group, a.normed.part(at, group_bytes), group_logits);
       else
         ops::project(r, table(), a.rotated.part(at, group_bytes), group_logits, group);
+      const uint64_t row_bytes = uint64_t{stride_of(c.vocab)} * 4;
+      for (uint32_t row = 0; w.logit_bias && row < group; ++row)
+        ops::add(r, w.logit_bias, group_logits.part(row * row_bytes, row_bytes), c.vocab);
       ops::nll(r, state, pass.step.history, group_logits, nll, c.vocab, first, group, masked ? &allowed : nullptr,
                c.logit_cap);
     }

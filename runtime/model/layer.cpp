@@ -11,6 +11,14 @@ Layer::Layer(const Config& config, uint32_t index) {
   if (config.layer_configs[index].experts) mlp = Experts();
   if (config.layer_kind.sees_source) cross.emplace();
   if (config.layer_input > 0) input.emplace();
+  // Known before there are weights: what lists products takes no account of their rows.
+  const LayerKind& kind = config.layer_kind;
+  if (auto* const attention = std::get_if<Attention>(&mixer))
+    attention->gated = kind.attention_gate != AttentionGate::none;
+  if (auto* const experts = std::get_if<Experts>(&mlp)) {
+    experts->has_shared = kind.shared_expert != SharedExpert::none;
+    experts->gates_shared = kind.shared_expert == SharedExpert::gated;
+  }
 }
 
 void Layer::list(Parts& parts, int index, Pieces& pieces) {

@@ -1,5 +1,6 @@
 #include "model/product_inputs.h"
 
+#include "base/error.h"
 #include "gpu/upload.h"
 #include "model/network.h"
 
@@ -17,6 +18,9 @@ void ProductInputs::take(const Network& n, const Linear& product, const ops::Inp
 
 void ProductInputs::add(const Linear& product, uint64_t tokens, std::vector<double>& sums) const {
   const Copy& copy = copies_.at(&product);
+  if (sums.size() != copy.cols)
+    throw Error(Code::internal,
+                "a product of " + std::to_string(copy.cols) + " columns has sums of " + std::to_string(sums.size()));
   const std::vector<float> rows =
       download_as<float>(model_.device, View(copy.rows).part(0, tokens * copy.stride * sizeof(float)));
   for (uint64_t t = 0; t < tokens; ++t) {

@@ -51,12 +51,12 @@ std::vector<ContinuousBatch::Ended> ContinuousBatch::step() {
       begin = Clock::now();
     }
     compute_shared();
-  } catch (...) {
+    compute_alone();
+  } catch (...) {  // also a thread that ends in a callback
     shared_.reset();
     entries_.clear();
     throw;
   }
-  compute_alone();
   owed_ = std::max<Seconds>(owed_ - (Clock::now() - begin), Seconds());
   std::vector<Ended> ended;
   for (auto member = entries_.begin(); member != entries_.end();) {

@@ -21,8 +21,10 @@ DraftModel::DraftModel(Session& draft, const Session& of) : ChainDrafter(kGuesse
       throw Error(Code::unsupported,
                   "the family '" + session->model().config.family + "' reads its prompt with an encoder", "draft",
                   "a draft and its model must be decoders");
-  // A wrong guess costs a little time: the table need not be read whole.
-  if (!draft.model().weights.logit_bias) draft_.set_head({.mode = VocabHead::Mode::fast});
+  // A wrong guess costs a little time: the table need not be read whole, where it can be read in part.
+  const Weights& weights = draft.model().weights;
+  const bool in_part = weights.output_table().matrix().layout == Layout::planes && !draft.model().config.head;
+  if (in_part && !weights.logit_bias) draft_.set_head({.mode = VocabHead::Mode::fast});
   draft_.set_on_prompt([this](size_t, size_t) { return !of_.cancelled(); });
 }
 
@@ -30,7 +32,7 @@ void DraftModel::begin(std::span<const uint32_t> ids) {
   begin_answer();
   ids_.assign(ids.begin(), ids.end());
   readable_ = std::ranges::all_of(ids, [this](uint32_t id) { return reads(id); });
-  lost_ = false;
+  lost_ = failed_ = false;
   draft_.set_sampling(of_.sampling());
 }
 
@@ -40,14 +42,16 @@ void DraftModel::append(uint32_t id) {
   ids_.push_back(id);
 }
 
-bool DraftModel::able() const { return !lost_ && readable_ && ids_.size() < draft_.context(); }
+bool DraftModel::able() const { return !failed_ && readable_ && ids_.size() < draft_.context(); }
 
 void DraftModel::make(size_t count) {
   try {
     generate(count);
   } catch (const Error& error) {
-    if (error.code() != Code::device_lost) throw;
-    lost_ = true;  // the session can do without guesses
+    // The session can do without guesses; those of a draft without a finite logit are an internal error.
+    if (error.code() != Code::device_lost && error.code() != Code::internal) throw;
+    failed_ = true;
+    lost_ = error.code() == Code::device_lost;
     guesses_.clear();
   }
 }

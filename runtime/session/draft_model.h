@@ -32,7 +32,7 @@ class DraftModel : public ChainDrafter {
   std::vector<uint32_t> ids_;  // the context
   double read_seconds_ = 0;    // time to read one of many tokens, the shortest so far; 0: not known
   bool readable_ = false;      // the draft has a row for every token of the context
-  bool lost_ = false;
+  bool lost_ = false, failed_ = false;
 };
 
 }  // namespace weft

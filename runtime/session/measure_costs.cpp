@@ -59,7 +59,15 @@ class Rehearsal : public Drafter {
 // if this fails, for an encoder-decoder, which would need an input, and where passes take long: with a limit of the
 // duty, and with streamed layers.
 void Session::measure_costs() {
-  if (measured_) return drafter_->learn(*measured_);
+  if (measured_) {
+    try {
+      drafter_->learn(*measured_);
+    }
+    WEFT_LET_THREAD_END
+    catch (...) {  // the next generate tells of it
+    }
+    return;
+  }
   if (!on_device_ || !ids_.empty() || model_.weights.encoder || model_.weights.stream || duty_->limited()) return;
   struct Aside {  // parts of the session that the rehearsal does not use
     explicit Aside(Session& of)

@@ -383,7 +383,11 @@ std::vector<float> Session::score(std::span<const uint32_t> ids) {
 
 // The same for a table on several devices, which project one state at a time: a pass for each token.
 std::vector<float> Session::score_each() {
-  const std::vector<uint32_t> all = std::move(ids_);
+  std::vector<uint32_t> all = std::move(ids_);
+  struct Restore {  // also where a pass fails
+    std::vector<uint32_t>&ids, &all;
+    ~Restore() { ids = std::move(all); }
+  } const restore = {ids_, all};
   std::vector<float> nll;
   for (size_t i = 1; i < all.size(); ++i) {
     ids_.assign(all.begin(), all.begin() + static_cast<ptrdiff_t>(i));
@@ -393,7 +397,6 @@ std::vector<float> Session::score_each() {
     for (const float value : values) sum += std::exp(value - peak);
     nll.push_back(static_cast<float>(peak + std::log(sum) - double{values[all[i]]}));
   }
-  ids_ = all;
   return nll;
 }
 

@@ -123,7 +123,14 @@ Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t position) 
   if (masks_all_rows()) return mask_all_rows(tail, allowed);
   partial_ = true;
   tail.partial = buffers_.get();
+  const auto refuse = [&] {
+    throw Error(Code::invalid_argument,
+                "after token " + std::to_string(position) + " the keep-list has none of the " +
+                    std::to_string(allowed.count) + " tokens that the grammar allows",
+                "head", "keep more tokens");
+  };
   if (allowed.count > TokenSet::kMaxListed) {
+    if (!kept_.empty() && std::ranges::none_of(kept_ids_, [&](uint32_t id) { return allowed.contains(id); })) refuse();
     write_mask(allowed.bits);
     tail.steps.masked = true;
     if (tail.steps.listed) write_kept();  // a short list may have been there since
@@ -134,11 +141,7 @@ Tail VocabHeadSetup::allow(Tail tail, const TokenSet& allowed, size_t position) 
   const auto kept = [&](uint32_t id) { return kept_.empty() || (kept_[id / 32] >> (id % 32) & 1) != 0; };
   uint32_t* const listed = buffers_->allowed_rows.as<uint32_t>();
   uint32_t* const end = std::copy_if(allowed.ids.begin(), allowed.ids.end(), listed, kept);
-  if (end == listed)
-    throw Error(Code::invalid_argument,
-                "after token " + std::to_string(position) + " the keep-list has none of the " +
-                    std::to_string(allowed.count) + " tokens that the grammar allows",
-                "head", "keep more tokens");
+  if (end == listed) refuse();
   tail.steps = {.estimates = false, .listed = true, .masked = false};
   set_positions(static_cast<uint64_t>(end - listed));
   return tail;

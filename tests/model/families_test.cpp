@@ -297,6 +297,29 @@ TEST_F(GpuTest, PromptsAreReadInChunks) {
   }
 }
 
+// A text's likelihood is that of the logits that the session gives.
+void check_scores(Session& session, std::span<const uint32_t> text) {
+  const std::vector<float> scores = session.score({text.begin(), text.end()});
+  for (const size_t last : {size_t{0}, text.size() / 2, text.size() - 2}) {
+    session.prompt(text.first(last + 1));
+    const std::vector<float> logits = session.logits();
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(double{logit});
+    EXPECT_NEAR(scores[last], std::log(sum) - logits[text[last + 1]], 1e-3) << last;
+  }
+}
+
+TEST_F(GpuTest, ScoresSeeTheBiasOfTheTable) {
+  for (const char* family : {"phi2", "gptj"}) {
+    SCOPED_TRACE(family);
+    const auto model = load_model(open_device(), golden_folder() / family, Format::f16);
+    ASSERT_TRUE(model->weights.logit_bias);
+    Session session(*model, 256, {});
+    const Golden golden = read_golden(golden_folder() / family);
+    check_scores(session, std::span(golden.prompt).first(20));
+  }
+}
+
 class CappedLogitsTest : public FamiliesTest {};
 
 // Heads must agree on draws and penalties too, and a text's likelihood is that of the capped logits.
@@ -316,15 +339,7 @@ TEST_P(CappedLogitsTest, HeadsAndScoresSeeThem) {
     EXPECT_EQ(ids[0], ids[1]) << "seed " << seed;
   }
   Session session(*model, 256, {});
-  const std::vector<uint32_t> text(golden_.prompt.begin(), golden_.prompt.begin() + 40);
-  const std::vector<float> scores = session.score(text);
-  for (const size_t last : {0u, 20u, 38u}) {
-    session.prompt(std::span(text).first(last + 1));
-    const std::vector<float> logits = session.logits();
-    double sum = 0;
-    for (const float logit : logits) sum += std::exp(double{logit});
-    EXPECT_NEAR(scores[last], std::log(sum) - logits[text[last + 1]], 1e-3) << last;
-  }
+  check_scores(session, std::span(golden_.prompt).first(40));
 }
 
 std::string underscored(const testing::TestParamInfo<std::string>& model) {

@@ -477,19 +477,24 @@ TEST_F(HeadTest, TwoAllowedTokensReadTwoRows) {
   EXPECT_EQ(session.stats().head_tokens, 9u);
 }
 
+// Both where the allowed rows are listed and where they are a mask of more than 4096.
 TEST_F(HeadTest, GrammarAndKeepListWithoutACommonTokenSaySo) {
-  LlamaShape shape;
-  shape.vocab = 400;
-  make(shape, Format::q8);
-  const Tokenizer tokenizer = byte_tokenizer(400);
-  Session session(*model_, 256, tokenizer.stop_ids());
-  session.set_head(head(VocabHead::Mode::full, std::vector<uint32_t>{300, 301}, false));
-  session.set_matcher(matcher(tokenizer, Grammar::from_regex("[yn]{9}", "test")));
-  try {
-    generate(session, some_ids(5, 400), 9);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_NE(error.sentence().find("the keep-list has none of the 2 tokens"), std::string::npos) << error.what();
+  const std::pair<uint32_t, const char*> cases[] = {{400, "[yn]{9}"}, {6000, "x[0-9]+"}};
+  for (const auto& [vocab, regex] : cases) {
+    LlamaShape shape;
+    shape.vocab = vocab;
+    make(shape, Format::q8);
+    const Tokenizer tokenizer = byte_tokenizer(vocab);
+    Session session(*model_, 256, tokenizer.stop_ids());
+    session.set_head(head(VocabHead::Mode::full, std::vector<uint32_t>{300, 301}, false));
+    session.set_matcher(matcher(tokenizer, Grammar::from_regex(regex, "test")));
+    try {
+      generate(session, some_ids(5, 400), 9);
+      ADD_FAILURE() << regex;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::invalid_argument);
+      EXPECT_NE(error.sentence().find("the keep-list has none of the "), std::string::npos) << error.what();
+    }
   }
 }
 

@@ -68,6 +68,26 @@ TEST_F(ProductInputsTest, FoldersNameTheGatesOfTheGgufFile) {
   EXPECT_EQ(gates, model->config.layers);
 }
 
+// Gates of attention and experts of all tokens are measured by their own inputs.
+TEST_F(ProductInputsTest, ProductsThatOnlySomeLayersHave) {
+  for (const char* const family : {"qwen35", "qwen35-moe", "granite-hybrid-moe"}) {
+    SCOPED_TRACE(family);
+    const std::filesystem::path path = source_folder() / "tests/model/golden" / family / "model.gguf";
+    const auto model = load_model(open_device(), path, Format::f16);
+    const std::vector<uint32_t> ids = some_ids(20, model->config.vocab);
+    const ModelFile file = open_model(path);
+    uint32_t shared = 0;
+    for (const SquaredInputs& product : measure(*model, file, {ids})) {
+      const TensorView* const tensor = file.find(product.tensor);
+      ASSERT_TRUE(tensor) << product.tensor;
+      EXPECT_EQ(product.sums.size(), tensor->shape.back()) << product.tensor;
+      EXPECT_GT(product.sums.back(), 0) << product.tensor;
+      shared += product.tensor.find("_shexp.") != std::string::npos;
+    }
+    EXPECT_EQ(shared > 0, model->config.layer_kind.shared_expert != SharedExpert::none);
+  }
+}
+
 // llama.cpp's llama-quantize reads these names; a count for each tensor.
 TEST_F(ProductInputsTest, TheFileIsReadBack) {
   const std::vector<SquaredInputs> inputs = {{"blk.0.attn_q.weight", {2, 8, 0}, 2}, {"blk.0.ffn_up.weight", {1}, 4}};

@@ -263,6 +263,12 @@ TEST(Model, ReadsShards) {
   EXPECT_NE(open_model(folder.path()).find("c"), nullptr);
 }
 
+TEST(Model, IndexesMayListWhatHoldsNoWeights) {
+  const ShardedFolder folder(R"({"b": "s2.safetensors", "a": "s1.safetensors", "h.0.attention.bias": "s1.safetensors",
+                                 "embeddings.position_ids": "s2.safetensors"})");
+  EXPECT_EQ(open_model(folder.path()).tensors.size(), 2u);
+}
+
 void refuse_shards(const std::string& weight_map, Code code, const std::vector<std::string>& fragments) {
   const ShardedFolder folder(weight_map);
   expect_error(code, fragments, [&] { open_model(folder.path()); });

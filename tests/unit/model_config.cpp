@@ -396,6 +396,15 @@ TEST(ModelConfig, GgufOfGemma) {
   expect_refusal(Code::bad_file, "sliding_window_pattern", [] {
     gguf("gemma3", {{"attention.sliding_window_pattern", {true, false}}});
   });
+  // Ollama's first files have other names, a cap that the model does not have, and nothing about windows' bases.
+  c = gguf("gemma3", {{"attention.sliding_window", 24},
+                      {"rope.global.freq_base", 2e6},
+                      {"rope.local.freq_base", 1e4},
+                      {"final_logit_softcapping", 30}});
+  EXPECT_DOUBLE_EQ(c.ropes[0].base, 2e6);
+  EXPECT_DOUBLE_EQ(c.ropes[1].base, 1e4);
+  EXPECT_EQ(c.logit_cap, 0);
+  EXPECT_DOUBLE_EQ(gguf("gemma3", {{"attention.sliding_window", 24}}).ropes[0].base, 1e6);
   // 27B: the scale is that of the width's share of a head.
   EXPECT_FLOAT_EQ(gguf("gemma2", {{"block_count", 46}, {"attention.key_length", 64}}).attention_scale, 0.25f);
 }

@@ -108,7 +108,7 @@ void Attention::list(Parts& parts, int index, Pieces& pieces) {
 
 std::vector<const Linear*> Attention::linears() const {
   std::vector<const Linear*> all = {&qkv, &out};
-  if (gate.base.rows > 0) all.push_back(&gate);
+  if (gated) all.push_back(&gate);
   return all;
 }
 
@@ -118,7 +118,7 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
   const ops::HeadShape& shape = c.shape_of(own);
   const ops::HeadShape projected = {shape.heads, own.source ? 0 : shape.kv_heads, shape.head_dim};
   qkv.apply(n, input, n.a.qkv);
-  if (gate.base.rows > 0) gate.apply(n, input, n.a.gates);
+  if (gated) gate.apply(n, input, n.a.gates);
   if (c.layer_kind.norm_heads || c.layer_kind.norm_rotated)
     ops::norm_heads(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens, c.layer_kind.norm_values);
   if (c.layer_kind.norm_rows) ops::norm_rows(n.r, projected, n.state, head_norms, n.a.qkv, c.mixer_epsilon, n.tokens);
@@ -161,7 +161,7 @@ View Attention::record(const Network& n, uint32_t index, const ops::Input& input
     ops::attend(n.r, shape, attention, group.state, fused ? qkv_of(group) : rows_of(group, n.a.q, queries),
                 cache_of(group), rows_of(group, n.a.attended, queries), group.tokens, fused ? &rotation : nullptr);
   }
-  if (gate.base.rows > 0) {
+  if (gated) {
     const bool each = c.layer_kind.attention_gate == AttentionGate::values;
     ops::gate(n.r,
               {each ? ops::GateKind::sigmoid : ops::GateKind::of_group, shape.heads, shape.head_dim, gate.base.rows, 0},

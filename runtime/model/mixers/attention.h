@@ -55,7 +55,8 @@ struct AttentionState {
 };
 
 struct Attention {
-  Linear qkv;       // (q + k + v rows, width): three matrices, one after the other; without k and v if they are shared
+  Linear qkv;  // (q + k + v rows, width): three matrices, one after the other; without k and v if they are shared
+  bool gated = false;
   Linear gate;      // (heads * head_dim or heads, width), if the attention is gated
   View head_norms;  // as ops::norm_heads or ops::norm_rows has them
   View query_norm;  // (head_dim), if heads are normed after RoPE: the weights of queries times those of keys

@@ -27,8 +27,8 @@ void Experts::list(Parts& parts, int index, Pieces& pieces) {
 
 std::vector<const Linear*> Experts::linears() const {
   std::vector<const Linear*> all = {&router};
-  if (shared.down.base.rows > 0) all.insert(all.end(), {&shared.gate_up, &shared.down});
-  if (shared_gate.base.rows > 0) all.push_back(&shared_gate);
+  if (has_shared) all.insert(all.end(), {&shared.gate_up, &shared.down});
+  if (gates_shared) all.push_back(&shared_gate);
   return all;
 }
 

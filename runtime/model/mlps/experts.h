@@ -13,8 +13,9 @@ struct Experts {
   Linear router;         // (experts, width)
   View choice_bias;      // (experts), if the family has it (ops::route)
   Matrix gate_up, down;  // as ops::matmul_expert has them
-  Dense shared;          // without rows if the model has none
-  Linear shared_gate;    // (1, width), if the shared one is gated
+  bool has_shared = false, gates_shared = false;
+  Dense shared;        // of all tokens
+  Linear shared_gate;  // (1, width)
 
   void list(Parts& parts, int index, Pieces& pieces);
   std::vector<const Linear*> linears() const;
