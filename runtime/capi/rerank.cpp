@@ -75,6 +75,8 @@ struct weft_reranker : DeviceUser {
   void leave_device() override { encoder.reset(); }
   void enter_device() override {
     encoder.emplace(model->model, model->model.config.context, Policy::throughput, std::vector{duty.get()});
+    direction = tokens.direction;
+    if (!direction.empty()) return;
     const Model& whole = model->model;
     const std::vector<uint32_t> ids = {tokens.yes, tokens.no.value_or(tokens.yes)};
     const std::vector<float> rows = table_rows(whole, whole.weights.output_table(), ids, 1);

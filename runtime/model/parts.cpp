@@ -86,7 +86,9 @@ Parts::Vocabulary Parts::find_vocabulary() {
   // Files name a shared table by either of its uses, or store it twice.
   const TensorView* embedding = tensors_.find("token_embd", -1);
   const TensorView* output = tensors_.find("output", -1);
-  if (config_.tied == false && !(embedding && output)) tensors_.need(embedding ? "output" : "token_embd", -1, {});
+  // Decoders that make embeddings, as Qwen3-Embedding-8B, may say that they are not tied and have no output table.
+  const bool needs_both = config_.tied == false && !(embedding && config_.sentences.given);
+  if (needs_both && !(embedding && output)) tensors_.need(embedding ? "output" : "token_embd", -1, {});
   if (!embedding) std::swap(embedding, output);
   if (!embedding) tensors_.need("token_embd", -1, {});
   if (embedding->shape.size() != 2 || embedding->shape[1] != config_.width || embedding->shape[0] == 0 ||

@@ -137,7 +137,8 @@ uint32_t read_most_tokens(const ModelFile& file, uint32_t context) {
   return smaller ? static_cast<uint32_t>(most->get<double>()) : context;
 }
 
-// A reranker's matrix has two rows of the vocabulary table: those of "yes" and "no". So the table is read.
+// A reranker's matrix has two rows of the output table: those of "yes" and "no". Files of untied models lack that
+// table.
 RelevanceTokens read_gguf_relevance(const ModelFile& file, const JsonObject& values, const std::string& architecture,
                                     bool causal, uint32_t width) {
   const TensorView* const rows = file.find(kGgufRatings);
@@ -153,7 +154,10 @@ RelevanceTokens read_gguf_relevance(const ModelFile& file, const JsonObject& val
     if (found == all.end()) unsupported("a vocabulary without " + in_quotes(text), values.place());
     return static_cast<uint32_t>(found - all.begin());
   };
-  return {find(0, "yes"), find(1, "no")};
+  std::vector<float> direction = floats_of(file, *rows);
+  for (size_t i = 0; i < width; ++i) direction[i] -= direction[width + i];
+  direction.resize(width);
+  return {find(0, "yes"), find(1, "no"), std::move(direction)};
 }
 
 }  // namespace

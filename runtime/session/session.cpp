@@ -16,6 +16,9 @@ const Model& checked(const Model& model) {
   if (model.config.layer_kind.sees_all)
     throw Error(Code::unsupported, "the family '" + model.config.family + "' reads texts and writes none", "model",
                 "weft embed and weft fill use it");
+  if (model.config.tied == false && !model.weights.separate_output)
+    throw Error(Code::unsupported, "it has no output table: it makes embeddings and writes no texts", "model",
+                "weft embed uses it");
   return model;
 }
 

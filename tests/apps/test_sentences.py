@@ -1,5 +1,6 @@
 """Models of sentence-transformers, with prompts, dense layers and shortened vectors: `weft embed` and `/v1/embeddings`."""
 import json
+import shutil
 import unittest
 
 from serving import Server, ServeTest
@@ -52,6 +53,16 @@ class Sentences(unittest.TestCase):
         # It writes no text: its tokens see later ones.
         self.assertNotEqual(weft("generate", "-m", FOLDER / "gemma3", "-p", "tea", expect=1)[1], "")
 
+    def test_without_an_output_table(self):
+        """Qwen3-Embedding-8B says that its tables are not tied, and has one."""
+        folder = FOLDERS / "untied"
+        shutil.copytree(FOLDER / "qwen3", folder)
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+        embed = lambda path: weft_json("embed", "-m", path, "tea")["embeddings"]
+        self.assertEqual(embed(folder), embed(FOLDER / "qwen3"))
+        self.assertIn("no output table", weft("generate", "-m", folder, "-p", "tea", expect=1)[1])
+
 
 RERANKER = FOLDER / "qwen3-reranker"
 
@@ -81,6 +92,15 @@ class Rerank(unittest.TestCase):
             options = ["--instruction", instruction] if instruction else []
             for item in weft_json("rerank", "-m", RERANKER / "model.gguf", *options, query, *[case["document"] for case in some])["results"]:
                 self.assertAlmostEqual(item["score"], some[item["index"]]["score"], places=2)
+
+    def test_the_rows_of_a_gguf_file_rate(self):
+        """Files of untied models have no output table. Here the two rows, the last bytes, have changed places."""
+        (instruction, query), some = list(ratings().items())[0]
+        bytes_of = (RERANKER / "model.gguf").read_bytes()
+        half = 48 * 4
+        (FOLDERS / "changed.gguf").write_bytes(bytes_of[:-2 * half] + bytes_of[-half:] + bytes_of[-2 * half:-half])
+        for item in weft_json("rerank", "-m", FOLDERS / "changed.gguf", query, *[case["document"] for case in some])["results"]:
+            self.assertAlmostEqual(item["score"], 1 - some[item["index"]]["score"], places=2)
 
     def test_texts(self):
         (instruction, query), some = list(ratings().items())[1]
