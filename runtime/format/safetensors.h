@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// Whether a tensor of this name may hold no weights: parse_safetensors leaves those out.
+// True if a tensor of this name may hold no weights. parse_safetensors leaves such tensors out.
 bool may_be_no_weights(std::string_view name);
 
 // The tensors of a whole safetensors file's bytes, in the order of their data; bytes belong to the caller. As the
