@@ -116,6 +116,7 @@ Stop capi::generate_reasoned(weft_session& session, const weft_generate_options&
     // A model that ends its answer within the reasoning has not given what the grammar wants.
     const bool early = reason == Stop::token && wanted && aside && session.grammar && reasoning.reasons();
     if (!early && (reason != Stop::caller || !pauses)) return reason;
+    if (early) session.session.drop_last();  // the stop token: the text goes on
     if (!append(reasoning.reasons() ? reasoning.close(session.decoder.finish()) : reasoning.begin_answer()))
       return Stop::context;
     if (options.max_tokens > 0 && told >= options.max_tokens) return Stop::length;

@@ -98,7 +98,7 @@ void Adapter::find_products(const ModelFile& base, float scale) {
   for (const TensorView& tensor : file_.tensors)
     if (!used.contains(tensor.name))
       throw Error(Code::unsupported, "tensor '" + tensor.name + "' is for no product of the model's layers", place,
-                  "adapters of mixers, plain feed-forwards and routers are supported");
+                  "adapters of mixers, plain feed-forwards, shared experts and routers are supported");
   if (products_.empty()) throw Error(Code::bad_file, "it has no tensor", place);
 }
 

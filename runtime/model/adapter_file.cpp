@@ -108,7 +108,12 @@ uint64_t row_in_file(ModelFile::Kind kind, const Config& config, std::string_vie
   }
   const ops::Pairs pairs = gguf ? family.gguf_pairs : family.pairs;
   if (pairs == config.pairs || (role != "attn_q" && role != "attn_k")) return row;
-  const uint64_t head = config.heads.head_dim, half = head / 2, within = row % head, first = row - within;
+  // GGUF files of GLM-4.1V: the converter has reordered the rows that RoPE rotates, and those of GGUF adapters too.
+  const bool glm_vision = family.pairs == family.gguf_pairs;
+  if (glm_vision && gguf) return row;
+  const uint64_t head = config.heads.head_dim, rotated = glm_vision ? 2 * config.ropes[0].frequencies.size() : head;
+  const uint64_t half = rotated / 2, within = row % head, first = row - within;
+  if (within >= rotated) return row;
   if (config.pairs == ops::Pairs::adjacent) return first + within / 2 + within % 2 * half;
   return first + (within < half ? 2 * within : 2 * (within - half) + 1);
 }

@@ -130,7 +130,7 @@ Config from_gguf(const ModelFile& file, const JsonObject& values) {
   c.epsilon = static_cast<float>(
       values.number(p + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"), 0, 1));
   c.pairs = c.traits->gguf_pairs;
-  // llama.cpp's converter turns the rows of GLM-4.1V and 4.6V, whose positions have sections.
+  // llama.cpp's converter reorders the rows of queries and keys of GLM-4.1V and 4.6V, whose positions have sections.
   if (c.family == "glm4" && values.has(p + "rope.dimension_sections")) c.pairs = ops::Pairs::halves;
   read_parallel(c, values, p + "use_parallel_residual");
   // llama.cpp's converter writes true for StableLM if config.json says nothing, which means false.

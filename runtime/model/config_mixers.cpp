@@ -170,8 +170,9 @@ std::vector<uint32_t> read_kv_heads(const Config& c, const JsonObject& values, c
   for (const JsonValue& count : values.array(key)) {
     counts.push_back(values.integer_of(count, key, least, 4096));
     most = std::max(most, counts.back());
-    if (counts.back() != 0 && counts.back() != most) unsupported("not supported: layers with different heads", values);
   }
+  if (std::ranges::any_of(counts, [&](uint32_t count) { return count != 0 && count != most; }))
+    unsupported("not supported: layers with different heads", values);
   if (counts.size() != c.layers || most == 0) values.refuse(key, std::to_string(c.layers) + " numbers, not all 0");
   return counts;
 }

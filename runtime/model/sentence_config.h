@@ -31,8 +31,8 @@ struct DenseLayer {
 struct RelevanceTokens {
   uint32_t yes = 0;
   std::optional<uint32_t> no;
-  std::vector<float> direction =
-      {};  // (width): the row of "yes" less that of "no", where a file has the two by themselves
+  // (width): the row of "yes" less that of "no", if a file has the two by themselves; else empty.
+  std::vector<float> direction = {};
 };
 
 struct SentenceConfig {

@@ -22,6 +22,7 @@ Weights load(const std::shared_ptr<Device>& device, const std::shared_ptr<const 
   decoder->load_ends();
   Weights weights = decoder->take();
   config.vocab = decoder->config().vocab;
+  config.tied = decoder->config().tied;
   if (encoder) {
     encoder->load_body(false);
     const auto half = std::make_shared<Model>(Model{device, *config.encoder, encoder->take()});

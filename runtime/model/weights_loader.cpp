@@ -72,6 +72,7 @@ void WeightsLoader::choose_vocabulary() {
   };
   vocabulary_ = choose_tables(stored, wanted_.tie && config_.tied != false, release_rows);
   weights_.untied_by_tensors = config_.tied == true && vocabulary_.output;
+  if (vocabulary_.left_out) config_.tied = true;  // one table stored twice, whatever the folder says
 }
 
 void WeightsLoader::load_vocabulary() {

@@ -187,6 +187,12 @@ void Session::append(std::span<const uint32_t> ids) {
   ids_.insert(ids_.end(), ids.begin(), ids.end());
 }
 
+void Session::drop_last() {
+  require(ids_.size() > prompt_end_ && !matcher_, "drop_last", "there is no generated token, or there is a grammar");
+  if (on_device_ && cached() == ids_.size()) on_device_->kept.truncate(ids_.size() - 1);
+  ids_.pop_back();
+}
+
 void Session::set_context(std::span<const uint32_t> ids, std::span<const float> soft,
                           std::span<const PlacedPicture> pictures) {
   KeptContext& kept = on_device().kept;

@@ -167,6 +167,9 @@ class Session {
 
   // Makes the context longer by these ids, which are not checked against a grammar. Throws as prompt().
   void append(std::span<const uint32_t> ids);
+  // Makes the context shorter by its last token, which was generated. A grammar cannot take a token back, so there must
+  // be none. Throws Error(invalid_argument).
+  void drop_last();
 
   // Copies what the other session has computed of both contexts' longest common prefix, if that is more than is
   // computed here. Returns the positions that are computed now: never the last one. The other may have passes in

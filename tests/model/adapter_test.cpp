@@ -68,6 +68,70 @@ INSTANTIATE_TEST_SUITE_P(Models, AdapterTest,
                            return name;
                          });
 
+class AdapterProductsTest : public GpuTest {};
+
+// Products that only some models have. An adapter of the last layer gives what a model of the sums W + B A gives: no
+// router comes after it, which rounding could make choose other experts.
+TEST_F(AdapterProductsTest, GatesAndSharedExperts) {
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"qwen2-moe/model.gguf",
+       {"blk.1.ffn_up_shexp.weight", "blk.1.ffn_down_shexp.weight", "blk.1.ffn_gate_inp_shexp.weight"}},
+      {"granite-hybrid-moe/model.gguf", {"blk.4.ffn_gate_shexp.weight", "blk.4.ffn_down_shexp.weight"}},
+      {"lfm3-gated", {"model.layers.5.self_attn.gate_proj.weight", "model.layers.5.feed_forward.w1.weight"}}};
+  for (const auto& [path, names] : cases) {
+    SCOPED_TRACE(path);
+    const Loaded loaded(model_folder(path));
+    ModelFile sums = open_model(model_folder(path)), file;
+    std::vector<std::vector<float>> kept;
+    const auto bytes_of = [&](std::vector<float> numbers) {
+      return std::as_bytes(std::span<const float>(kept.emplace_back(std::move(numbers))));
+    };
+    const bool gguf = sums.kind == ModelFile::Kind::gguf;
+    file.kind = sums.kind;
+    file.path = "adapter";
+    if (gguf) {
+      file.metadata["general.type"] = "adapter";
+      file.metadata["adapter.type"] = "lora";
+      file.metadata["general.architecture"] = loaded.model->config.traits->architecture;
+    } else {
+      file.metadata["peft_type"] = "LORA";
+      file.metadata["lora_alpha"] = 1;
+    }
+    const auto add = [&](const std::string& name, const std::vector<uint64_t>& shape, std::vector<float> numbers) {
+      file.index[name] = file.tensors.size();
+      file.tensors.push_back({name, DType::f32, shape, bytes_of(std::move(numbers))});
+    };
+    for (const std::string& name : names) {
+      TensorView& tensor = sums.tensors[sums.index.at(name)];
+      const uint64_t cols = tensor.shape.back(), rows = element_count(tensor.shape) / cols;
+      std::vector<float> sum(rows * cols), a(cols), b(rows);  // of a rank of 1
+      to_float(tensor, 0, sum);
+      for (uint64_t i = 0; i < cols; ++i) a[i] = static_cast<float>(i * 7 % 13) / 4 - 1.5f;  // f16 holds these
+      for (uint64_t i = 0; i < rows; ++i) b[i] = static_cast<float>(i * 5 % 11) / 4 - 1.25f;
+      for (uint64_t i = 0; i < sum.size(); ++i) sum[i] += b[i / cols] * a[i % cols];
+      tensor.dtype = DType::f32;
+      tensor.bytes = bytes_of(std::move(sum));
+      const std::string stem = gguf ? name : "base_model.model." + name.substr(0, name.rfind("weight"));
+      add(stem + (gguf ? ".lora_a" : "lora_A.weight"), {1, cols}, std::move(a));
+      add(stem + (gguf ? ".lora_b" : "lora_B.weight"), {rows, 1}, std::move(b));
+    }
+    const Adapter adapter(*loaded.model, loaded.file, std::move(file), 1);
+    Config config = read_config(sums);
+    Weights weights = load_weights(open_device(), sums, config, Format::f16, [](float) {});
+    const Model summed = {open_device(), config, std::move(weights)};
+    const auto logits = [](const Model& model, const Adapter* own) {
+      Session session(model, 64, {});
+      session.set_adapter(own);
+      session.prompt(some_ids(12, model.config.vocab));
+      return session.logits();
+    };
+    const std::vector<float> made = logits(summed, nullptr);
+    const std::vector<double> want(made.begin(), made.end());
+    EXPECT_GT(distance_of(logits(*loaded.model, nullptr), want), 0.1) << "the adapter changes nothing";
+    EXPECT_LT(distance_of(logits(*loaded.model, &adapter), want), 5 * kTolerance);
+  }
+}
+
 class AdapterUseTest : public GpuTest {
  protected:
   void SetUp() override {

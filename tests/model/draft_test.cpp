@@ -556,6 +556,43 @@ TEST_F(DraftModelTest, WithAGrammar) {
   }
 }
 
+// A draft whose weights are damaged guesses nothing, and the text is the same.
+TEST_F(DraftModelTest, WithoutAFiniteLogit) {
+  make(Format::q8);
+  const std::unique_ptr<Model> damaged = other(LlamaShape());
+  const uint32_t not_a_number = 0x7fc00000;
+  run_once(damaged->device, "damage", [&](Recorder& r) { r.fill(damaged->weights.final_norm, not_a_number); });
+  const std::vector<uint32_t> want = text(*session(kSettings[0]), prompt(), 20);
+  const auto checked = session(kSettings[0]);
+  Session draft(*damaged, 128, {});
+  checked->set_drafter(std::make_unique<Eager>(draft, *checked));
+  draft.set_head({});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(text(*checked, prompt(), 20), want);
+  EXPECT_EQ(checked->stats().drafted_tokens, 0u);
+}
+
+// Drafts whose table no partial head reads: one with the file's bits, and one of several softmaxes.
+TEST_F(DraftModelTest, TablesThatAreReadWhole) {
+  const auto softmaxes =
+      load_model(open_device(), source_folder() / "tests/model/golden_softmaxes/mixture/model.gguf", Format::f16);
+  LlamaShape shape;
+  shape.vocab = softmaxes->config.vocab;
+  make(Format::q8, shape);
+  shape.width = 256, shape.ffn = 512;
+  make_gguf(folder_.path() / "native.gguf", shape, {DType::q6_k, 5, ""});
+  DeviceFormats native;
+  native.native_table = true;
+  const auto plain = load_model(model_->device, folder_.path() / "native.gguf", native);
+  const std::vector<uint32_t> want = text(*session(kSettings[0]), prompt(), 20);
+  for (const Model* guesser : {plain.get(), softmaxes.get()}) {
+    const auto checked = session(kSettings[0]);
+    Session draft(*guesser, 128, {});
+    checked->set_drafter(std::make_unique<Eager>(draft, *checked));
+    EXPECT_EQ(text(*checked, prompt(), 20), want);
+    EXPECT_GT(checked->stats().drafted_tokens, 0u);
+  }
+}
+
 TEST_F(DraftModelTest, AnEncoderDecoderIsNone) {
   make(Format::q8);
   const auto t5 = load_model(model_->device, source_folder() / "tests/model/golden_seq2seq/t5", Format::q8);

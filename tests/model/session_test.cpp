@@ -47,6 +47,28 @@ TEST_F(SessionTest, ChunksAndSingleTokensAgree) {
   }
 }
 
+// The token comes again, also if it was computed.
+TEST_F(SessionTest, DropsItsLastToken) {
+  Session session(*model_, 256, {});
+  session.set_sampling(greedy());
+  EXPECT_THROW(session.drop_last(), Error);
+  const std::vector<uint32_t> prompt = ids(70), told = generate(session, prompt, 5);
+  const std::vector<uint32_t> whole = session.ids();
+  for (const bool computed : {false, true}) {
+    if (computed) session.logits();
+    session.drop_last();
+    EXPECT_EQ(session.ids().size(), 74u);
+    EXPECT_LE(session.computed_tokens(), 74u);
+    session.generate(1, true, [](uint32_t) { return true; });
+    EXPECT_EQ(session.ids(), whole);
+  }
+  for (size_t i = 0; i < told.size(); ++i) session.drop_last();
+  EXPECT_EQ(session.ids(), prompt);
+  EXPECT_THROW(session.drop_last(), Error);  // it is the prompt's
+  session.generate(5, true, [](uint32_t) { return true; });
+  EXPECT_EQ(session.ids(), whole);
+}
+
 TEST_F(SessionTest, KeepsTheCommonPrefix) {
   Session session(*model_, 256, {});
   session.set_sampling(greedy());

@@ -14,6 +14,7 @@
 #include "session/batch.h"
 #include "session/continuous_batch.h"
 #include "session/lookup.h"
+#include "support/failing_call.h"
 #include "support/model_test.h"
 #include "support/source_folder.h"
 #include "tokenizer/tokenizer.h"
@@ -417,6 +418,12 @@ TEST_F(ShardsTest, Scores) {
   const std::vector<float> want = a.score(ids), got = b.score(ids);
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-3) << i;
+  EXPECT_EQ(b.ids(), ids);
+  // After a pass that fails, the context is the whole text, too.
+  {
+    const FailCall<&VolkDeviceTable::vkQueueSubmit> failing(*shared->device, 20, VK_ERROR_OUT_OF_HOST_MEMORY);
+    EXPECT_THROW(b.score(ids), Error);
+  }
   EXPECT_EQ(b.ids(), ids);
   a.set_sampling(greedy()), b.set_sampling(greedy());
   Ids after_a, after_b;

@@ -172,6 +172,20 @@ TEST_F(TiedTest, TablesThatDifferStayApartInAModelSaidToBeTied) {
   }
 }
 
+// A folder may say that its tables are not tied and have the same one twice.
+TEST_F(TiedTest, OneTableStoredTwiceWritesTexts) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "model";
+  LlamaShape shape;
+  shape.tied = false;
+  make_huggingface(path, shape, {DType::f16, 7, ""});
+  copy_tensor(path / "model.safetensors", "model.embed_tokens.weight", "lm_head.weight");
+  const auto model = load_model(open_device(), path, {});
+  EXPECT_TRUE(model->weights.tied());
+  Session session(*model, 64, {});
+  EXPECT_EQ(generate(session, {1, 300, 7}, 4).size(), 4u);
+}
+
 TEST_F(TiedTest, ARealTable) {
   const auto path = real_model("smollm2");
   if (!path) GTEST_SKIP() << "./run model smollm2 was not run";

@@ -2,6 +2,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -243,6 +244,14 @@ TEST_F(TreesTest, CostsAreMeasuredBefore) {
   EXPECT_GT(session.stats().checks, 0u);  // by the drafter that was set
   EXPECT_EQ(device->kernels().size(), compiled);
   EXPECT_TRUE(learns(session));  // from the first time, although there is a context now
+  // A drafter that fails to learn them is set all the same.
+  struct Forgetful : Oracle {
+    using Oracle::Oracle;
+    bool learns_costs() const override { return true; }
+    void learn(const PassCosts&) override { throw std::bad_alloc(); }
+  };
+  EXPECT_NO_THROW(session.set_drafter(std::make_unique<Forgetful>(text, model->config.vocab, 1)));
+  EXPECT_EQ(generate(session, prompt, kTokens), text);
   EXPECT_GT(session.stats().checks, 0u);
   // Nothing is measured with a context, with a limited duty, and after a cancel, which is for the next answer.
   EXPECT_FALSE(learns(plain));

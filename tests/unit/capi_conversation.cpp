@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -298,6 +299,28 @@ TEST_F(ConversationTest, ReasoningIsKeptApart) {
   session.prompt(thinker.apply_chat_template({{"user", "cd"}}));
   session.generate(4);
   EXPECT_GT(reasoning.size(), size);
+}
+
+// The stop token leaves the context, and what comes after it is the answer.
+TEST_F(ConversationTest, AnAnswerThatEndsWithinItsReasoning) {
+  constexpr uint32_t kEnd = 2;
+  const api::Model thinker(
+      made("think.gguf",
+           "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}assistant:<think>\n{# </think> #}"));
+  api::Session session(thinker, 160);
+  begin_session(session);
+  session.set_reasoning([](std::string_view) { return true; });
+  session.set_logit_bias({{kEnd, 100.0F}});
+  session.set_grammar(WEFT_GRAMMAR_JSON_SCHEMA, R"({"const": [1, null]})");
+  Conversation conversation(session);
+  EXPECT_EQ(conversation.ask("ab"), WEFT_STOP_GRAMMAR);
+  EXPECT_EQ(messages(conversation)[1]["content"], "[1,null]");
+  EXPECT_EQ(conversation.ask("cd", 1), WEFT_STOP_LENGTH);  // of the reasoning
+  EXPECT_EQ(messages(conversation)[3]["content"], "");
+  EXPECT_EQ(conversation.proceed(), WEFT_STOP_GRAMMAR);
+  EXPECT_EQ(messages(conversation)[3]["content"], "[1,null]");
+  const std::vector<uint32_t> ids = session.ids();
+  EXPECT_EQ(std::ranges::count(ids, kEnd), 0);
 }
 
 // DeepSeek R1's template adds the arguments of calls to a text, and asks whether a content is none.

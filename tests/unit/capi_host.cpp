@@ -189,17 +189,42 @@ TEST_F(HostTest, AThreadEndsInACallback) {
 
 TEST_F(HostTest, AThreadEndsInACallbackOfABatch) {
   const std::vector<uint32_t> want = answer();
-  prompt(session_, 3);
   weft_batch* batch = nullptr;
   ASSERT_EQ(weft_batch_create(model_, &batch, nullptr), WEFT_OK);
-  const auto callback = [](void*, uint32_t, const char*, size_t) { return leave(), 0; };
-  const weft_generate_options options = test::generate_options(8, 1, callback, nullptr);
-  ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
-  expect_leaves([&] {
-    weft_batch_end ended[WEFT_MAX_BATCH];
-    for (size_t count = 0; count == 0;) weft_batch_step(batch, ended, &count, nullptr);
-  });
+  const auto callback = [](void* user, uint32_t, const char*, size_t) {
+    int& left = *static_cast<int*>(user);
+    if (left > 0 && --left == 0) leave();
+    return 0;
+  };
+  // The first token comes with the prompt, the second in a shared pass, or with a grammar in one of the session's own.
+  for (const bool grammar : {false, true})
+    for (const int token : {1, 2}) {
+      SCOPED_TRACE(std::string(grammar ? "a grammar" : "no grammar") + ", token " + std::to_string(token));
+      const auto change = [&](weft_request& request) {
+        if (!grammar) return;
+        request.grammar_kind = WEFT_GRAMMAR_REGEX;
+        request.grammar = "[a-z]{60}";
+      };
+      ASSERT_EQ(test::change_request(session_, change), WEFT_OK);
+      prompt(session_, 3);
+      int left = token;
+      const weft_generate_options options = test::generate_options(8, 1, callback, &left);
+      ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
+      weft_batch_end ended[WEFT_MAX_BATCH] = {};
+      size_t count = 0;
+      const auto run = [&] {
+        for (int step = 0; step < 50 && count == 0; ++step) weft_batch_step(batch, ended, &count, nullptr);
+      };
+      expect_leaves(run);
+      EXPECT_EQ(left, 0);
+      // The batch has forgotten the session, which may join again.
+      ASSERT_EQ(weft_batch_add(batch, session_, &options, nullptr), WEFT_OK);
+      run();
+      ASSERT_EQ(count, 1u);
+      EXPECT_EQ(ended[0].stop, WEFT_STOP_LENGTH);
+    }
   weft_batch_free(batch);
+  EXPECT_EQ(test::set_greedy(session_), WEFT_OK);
   EXPECT_EQ(answer(), want);
 }
 

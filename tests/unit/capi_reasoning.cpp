@@ -1,6 +1,7 @@
 // Reasoning apart from the answer: by the C++ API, which calls the C API.
 #include "weft/reasoning.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -183,7 +184,8 @@ TEST_F(ReasoningTest, TemplatesAreSwitched) {
   EXPECT_THROW(model_->apply_chat_template_json(conversation + "1}"), api::Failure);
 }
 
-// A model that ends its answer before its reasoning: a grammar gets its text all the same.
+// A model that ends its answer before its reasoning: a grammar gets its text all the same. The stop token leaves the
+// context.
 TEST_F(ReasoningTest, AnAnswerThatEndsWithinIt) {
   constexpr uint32_t kEnd = 2;
   session_->set_logit_bias({{kEnd, 100.0f}});
@@ -191,15 +193,24 @@ TEST_F(ReasoningTest, AnAnswerThatEndsWithinIt) {
   EXPECT_EQ(generate().text, "");
   for (const char* const schema : {R"({"enum": [1234, 5678]})", R"({"const": "no"})", R"({"const": [1, null]})"}) {
     session_->set_grammar(WEFT_GRAMMAR_JSON_SCHEMA, schema);
-    session_->prompt(prompt(*model_, 1));
+    const std::vector<uint32_t> ids = prompt(*model_, 1);
+    session_->prompt(ids);
     const Answer answer = generate();
     EXPECT_TRUE(answer.text == "1234" || answer.text == "5678" || answer.text == "\"no\"" || answer.text == "[1,null]")
         << answer.text;
     EXPECT_EQ(answer.reasoning, "");
     EXPECT_EQ(answer.stop, WEFT_STOP_GRAMMAR);
+    ASSERT_FALSE(answer.ids.empty());
+    EXPECT_EQ(answer.ids.front(), kEnd);  // the callback gets it
+    const std::vector<uint32_t> all = session_->ids();
+    ASSERT_GT(all.size(), ids.size());
+    const std::vector<uint32_t> said(all.begin() + static_cast<ptrdiff_t>(ids.size()), all.end());
+    EXPECT_EQ(std::ranges::count(said, kEnd), 0);
+    EXPECT_EQ(model_->detokenize(said), "\n</think>\n\n" + answer.text);
   }
   session_->prompt(prompt(*model_, 1));
   EXPECT_EQ(generate(1).stop, WEFT_STOP_LENGTH);  // no token is left for the answer
+  EXPECT_EQ(generate().text, "[1,null]");         // which goes on
 }
 
 // Headers of channels belong to no grammar.

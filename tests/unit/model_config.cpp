@@ -4,9 +4,12 @@
 #include <cmath>
 #include <fstream>
 #include <set>
+#include <span>
 #include <tuple>
+#include <vector>
 
 #include "base/error.h"
+#include "model/adapter_file.h"
 #include "model/config.h"
 #include "support/json_value.h"
 #include "support/source_folder.h"
@@ -32,7 +35,7 @@ Config huggingface(json changes) {
   return read_config(file_of(ModelFile::Kind::huggingface, metadata));
 }
 
-Config gguf(const std::string& architecture, json changes) {
+json gguf_metadata(const std::string& architecture, const json& changes) {
   json metadata = {{"general.architecture", architecture}};
   const json common = {{"embedding_length", 64},
                        {"block_count", 7},
@@ -45,7 +48,11 @@ Config gguf(const std::string& architecture, json changes) {
                        {"logit_scale", 1.0}};
   for (const auto& [key, value] : common.items()) metadata[architecture + "." + key] = value;
   for (const auto& [key, value] : changes.items()) metadata[architecture + "." + key] = value;
-  return read_config(file_of(ModelFile::Kind::gguf, metadata));
+  return metadata;
+}
+
+Config gguf(const std::string& architecture, const json& changes) {
+  return read_config(file_of(ModelFile::Kind::gguf, gguf_metadata(architecture, changes)));
 }
 
 template <class Read>
@@ -172,6 +179,74 @@ TEST(ModelConfig, BranchesSideBySideShareANorm) {
     EXPECT_NE(c.layer_kind.parallel, own_norm);
     EXPECT_NE(c.layer_kind.shared_norm, own_norm);
   }
+}
+
+// Granite 4's dense files list the heads of each layer.
+TEST(ModelConfig, ListsOfKeyValueHeads) {
+  const auto read = [](const char* architecture, const json& counts) {
+    return gguf(architecture, {{"attention.head_count_kv", counts},
+                               {"shortconv.l_cache", 3},
+                               {"attention.scale", 0.25},
+                               {"embedding_scale", 2.0},
+                               {"residual_scale", 0.5}});
+  };
+  for (const char* architecture : {"granite", "granitemoe", "llama"}) {
+    SCOPED_TRACE(architecture);
+    const Config c = read(architecture, json::array({2, 2, 2, 2, 2, 2, 2}));
+    EXPECT_EQ(c.heads.kv_heads, 2u);
+    EXPECT_EQ(c.shape_of(c.attention_of(6)).kv_heads, 2u);
+    const json zero = json::array({2, 2, 0, 2, 2, 2, 2}), few = json::array({2, 2});
+    expect_refusal(Code::bad_file, "head_count_kv", [&] { read(architecture, zero); });
+    expect_refusal(Code::bad_file, "head_count_kv", [&] { read(architecture, few); });
+  }
+  for (const json& counts : {json::array({4, 4, 4, 4, 4, 4, 2}), json::array({2, 4, 4, 4, 4, 4, 4})})
+    for (const char* architecture : {"granite", "lfm2"})
+      expect_refusal(Code::unsupported, "different heads", [&] { read(architecture, counts); });
+}
+
+// llama.cpp's converter reorders the rows of GLM-4.1V that RoPE rotates. Adapters that are GGUF files follow the model.
+TEST(ModelConfig, GlmWithSectionsHasHalves) {
+  const json sections = json::array({2, 1, 1, 0});
+  const Config text = gguf("glm4", {{"rope.dimension_count", 8}});
+  const Config vision = gguf("glm4", {{"rope.dimension_count", 8}, {"rope.dimension_sections", sections}});
+  EXPECT_EQ(text.pairs, ops::Pairs::adjacent);
+  EXPECT_EQ(vision.pairs, ops::Pairs::halves);
+  constexpr uint64_t kStored[] = {0, 2, 4, 6, 1, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15};  // rows of a head in a folder
+  for (const uint64_t row : {0u, 1u, 4u, 7u, 8u, 15u, 16u, 17u, 31u}) {
+    SCOPED_TRACE(row);
+    for (const ModelFile::Kind kind : {ModelFile::Kind::gguf, ModelFile::Kind::huggingface})
+      EXPECT_EQ(row_in_file(kind, text, "attn_q", 64, row), row);
+    EXPECT_EQ(row_in_file(ModelFile::Kind::gguf, vision, "attn_q", 64, row), row);
+    EXPECT_EQ(row_in_file(ModelFile::Kind::huggingface, vision, "attn_q", 64, row), row / 16 * 16 + kStored[row % 16]);
+    EXPECT_EQ(row_in_file(ModelFile::Kind::huggingface, vision, "attn_v", 64, row), row);
+  }
+}
+
+// IBM's Granite Embedding R2 is a ModernBERT with SiLU.
+TEST(ModelConfig, GgufNamesTheActivationOfModernBert) {
+  EXPECT_EQ(gguf("modern-bert", {}).layer_kind.activation, ops::Activation::gelu);
+  for (const auto& [name, activation] : {std::pair("gelu", ops::Activation::gelu), {"silu", ops::Activation::silu}})
+    EXPECT_EQ(gguf("modern-bert", {{"hidden_activation", name}}).layer_kind.activation, activation) << name;
+  expect_refusal(Code::unsupported, "activation 'mish'", [] { gguf("modern-bert", {{"hidden_activation", "mish"}}); });
+}
+
+// Files of untied rerankers lack the output table and have its rows of "yes" and "no".
+TEST(ModelConfig, RerankersRateByTheRowsOfTheirFile) {
+  json metadata = gguf_metadata("qwen3", {{"pooling_type", 4}});
+  metadata["tokenizer.ggml.tokens"] = json::array({"a", "no", "yes"});
+  std::vector<float> rows(2 * 64);
+  rows[0] = 3, rows[64] = 1, rows[63] = 1, rows[127] = 2;
+  ModelFile file = file_of(ModelFile::Kind::gguf, metadata);
+  file.tensors.push_back({"cls.output.weight", DType::f32, {2, 64}, std::as_bytes(std::span(rows))});
+  file.index.emplace("cls.output.weight", 0);
+  const Config c = read_config(file);
+  ASSERT_TRUE(c.sentences.relevance);
+  const RelevanceTokens& tokens = *c.sentences.relevance;
+  EXPECT_EQ(tokens.yes, 2u);
+  EXPECT_EQ(tokens.no, 1u);
+  ASSERT_EQ(tokens.direction.size(), 64u);
+  EXPECT_EQ(tokens.direction.front(), 2);
+  EXPECT_EQ(tokens.direction.back(), -1);
 }
 
 // Only layers with a window have RoPE, if some have one.
@@ -396,7 +471,7 @@ TEST(ModelConfig, GgufOfGemma) {
   expect_refusal(Code::bad_file, "sliding_window_pattern", [] {
     gguf("gemma3", {{"attention.sliding_window_pattern", {true, false}}});
   });
-  // Ollama's first files have other names, a cap that the model does not have, and nothing about windows' bases.
+  // Ollama's first files have other names of the bases, and a cap that the model does not have.
   c = gguf("gemma3", {{"attention.sliding_window", 24},
                       {"rope.global.freq_base", 2e6},
                       {"rope.local.freq_base", 1e4},
@@ -404,7 +479,10 @@ TEST(ModelConfig, GgufOfGemma) {
   EXPECT_DOUBLE_EQ(c.ropes[0].base, 2e6);
   EXPECT_DOUBLE_EQ(c.ropes[1].base, 1e4);
   EXPECT_EQ(c.logit_cap, 0);
-  EXPECT_DOUBLE_EQ(gguf("gemma3", {{"attention.sliding_window", 24}}).ropes[0].base, 1e6);
+  c = gguf("gemma3", {{"attention.sliding_window", 24}, {"final_logit_softcapping", 30}});
+  EXPECT_DOUBLE_EQ(c.ropes[0].base, 1e6);
+  EXPECT_DOUBLE_EQ(c.ropes[1].base, 1e4);
+  EXPECT_EQ(c.logit_cap, 30);
   // 27B: the scale is that of the width's share of a head.
   EXPECT_FLOAT_EQ(gguf("gemma2", {{"block_count", 46}, {"attention.key_length", 64}}).attention_scale, 0.25f);
 }

@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "format/quantised_rows.h"
 #include "model/fingerprint.h"
+#include "model/parts.h"
 #include "model/tensors.h"
 #include "support/source_folder.h"
 
@@ -75,6 +78,43 @@ TEST(Tensors, BlocksAreDecodedBeforeTheyAreTransposed) {
   to_float(made, 0, numbers);
   for (size_t row = 0; row < 32; ++row)
     for (size_t i = 0; i < cols; ++i) ASSERT_EQ(numbers[row * cols + i], static_cast<float>(i + 2 * row)) << row;
+}
+
+// Adapters and importance matrices find a product's tensors by these lists, in a layer without weights.
+TEST(Layer, ProductsAreTheMatricesThatEveryTokenGoesThrough) {
+  for (const auto& family : std::filesystem::directory_iterator(source_folder() / "tests/model/golden"))
+    for (const std::filesystem::path& path : {family.path(), family.path() / "model.gguf"}) {
+      if (!std::filesystem::exists(path)) continue;
+      const ModelFile file = open_model(path);
+      Config config = read_config(file);
+      Parts parts(file, config);
+      for (uint32_t index = 0; index < config.layers; ++index) {
+        Layer layer(config, index);
+        std::set<const Matrix*> stored, products;
+        for (const MatrixSource& source : parts.layer(layer, static_cast<int>(index)).matrices)
+          if (source.experts == 0) stored.insert(&source.matrix);
+        for (const Linear* product : layer.linears()) products.insert(&product->base);
+        EXPECT_EQ(stored, products) << path.string() << ", layer " << index;
+        parts.forget();
+      }
+    }
+}
+
+// Qwen3-Embedding-8B's configuration says that its tables are not tied, and the file has one.
+TEST(Weights, EmbeddingDecodersNeedNoOutputTable) {
+  ModelFile file = open_model(source_folder() / "tests/model/golden_sentences/qwen3");
+  file.metadata["tie_word_embeddings"] = false;
+  Config config = read_config(file);
+  check_weights(file, config);
+  EXPECT_EQ(config.vocab, 300u);
+  file.sentence_modules = file.pooling = JsonValue();  // it says no longer that it makes embeddings
+  config = read_config(file);
+  try {
+    check_weights(file, config);
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("lm_head"), std::string::npos) << error.what();
+  }
 }
 
 // Rows of one number each, of which one row is another.

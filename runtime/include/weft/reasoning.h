@@ -10,9 +10,10 @@
  * also by a call that ends with WEFT_STOP_LENGTH or WEFT_STOP_CALLER, for the call that continues.
  *
  * A grammar restricts the answer only, if the context ends within the reasoning, or where its header is due; else it
- * restricts all. If the model ends its answer within such reasoning, this is closed, and the answer follows. Stop
- * strings are looked for in the answer only. weft_request.reasoning_tokens appends the closing mark to the context; it
- * may be changed while an answer is cut: the next call goes on where it was.
+ * restricts all. If the model ends its answer within such reasoning, its stop token leaves the context, the reasoning
+ * is closed, and the answer follows. Stop strings are looked for in the answer only. weft_request.reasoning_tokens
+ * appends the closing mark to the context; it may be changed while an answer is cut: the next call goes on where it
+ * was.
  *
  * weft_generate_batch and weft_batch_add are WEFT_UNSUPPORTED for a session that separates reasoning.
  * This header may still change. */
