@@ -5,7 +5,7 @@
 namespace weft {
 
 size_t SubmissionBound::most(uint32_t tokens) const {
-  if (seconds_ <= 0 || (tokens <= kFewTokens && seconds_ >= kLongMs / 1000.0)) return SIZE_MAX;
+  if (seconds_ <= 0 || (tokens > 0 && tokens <= kFewTokens && seconds_ >= kLongMs / 1000.0)) return SIZE_MAX;
   const auto found = each_.find(tokens);
   if (found == each_.end()) return 1;
   constexpr double kMost = 1 << 20;

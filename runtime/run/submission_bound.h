@@ -19,7 +19,8 @@ class SubmissionBound {
 
   explicit SubmissionBound(uint32_t milliseconds) : seconds_(milliseconds / 1000.0) {}  // 0: no bound
 
-  // Command buffers that a submission may have, of a pass of `tokens` tokens: at least 1, SIZE_MAX without a bound.
+  // Command buffers that a submission may have, of a pass of `tokens` tokens: at least 1, SIZE_MAX without a bound. 0:
+  // the pass has another input, as an encoder's.
   size_t most(uint32_t tokens) const;
 
   // A wait for a submission's end has lasted from `begin` to `end`. buffers: its command buffers, 0 if their time tells

@@ -149,6 +149,7 @@ TEST(SubmissionBoundTest, TakesAsManyBuffersAsTheirTimeAllows) {
   EXPECT_EQ(none.most(1), SIZE_MAX);
   EXPECT_EQ(cards.most(8), SIZE_MAX) << "few tokens";
   EXPECT_EQ(cards.most(9), 1u);
+  EXPECT_EQ(cards.most(0), 1u) << "an encoder's input";
   EXPECT_EQ(bound.most(1), 1u);
   bound.waited(1, 2, at(0), at(1), at(20));  // 10 ms each
   EXPECT_EQ(bound.most(1), 5u);

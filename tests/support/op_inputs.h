@@ -74,8 +74,8 @@ std::vector<double> padded(const reference::Rows& rows, uint32_t tokens, uint32_
 // Tunings of the products (matmul and project), at most so many: lanes that share a row, rows of a lane, and how inputs
 // are read. 0: three, and all five with WEFT_SWEEP.
 std::vector<Tuning> product_tunings(size_t most = 0);
-// Whether all combinations of variants and shapes run, which takes minutes: with WEFT_SWEEP, as `./run soak` does.
-// Every run has each variant and each shape. Most of its time is a software driver's compiler, at a second a pipeline.
+// True with WEFT_SWEEP, as `./run soak` sets it: all combinations of variants and shapes run, which takes minutes.
+// Every run has each variant and each shape. A software driver compiles half a second for each pipeline.
 bool sweeps();
 // Tunings that change how a row is reduced: subgroups or not, and the threads of a workgroup. With WEFT_TEST_PLAN both
 // lists have the plan's own choices only.
